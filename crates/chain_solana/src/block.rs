@@ -147,6 +147,43 @@ impl Block {
         self.bank_hash != Hash::default()
     }
 
+    /// Returns a copy without transactions, rewards, entries and writes.
+    #[must_use]
+    pub fn without_content(&self) -> Self {
+        let Self {
+            id,
+            parent,
+            block_height,
+            blockhash,
+            previous_blockhash,
+            bank_hash,
+            hash_components,
+            block_time,
+            transaction_count,
+            transactions: _,
+            rewards: _,
+            reward_partitions,
+            entries: _,
+            writes: _,
+        } = *self;
+        Self {
+            id,
+            parent,
+            block_height,
+            blockhash,
+            previous_blockhash,
+            bank_hash,
+            hash_components,
+            block_time,
+            transaction_count,
+            transactions: Vec::new(),
+            rewards: Vec::new(),
+            reward_partitions,
+            entries: Vec::new(),
+            writes: Vec::new(),
+        }
+    }
+
     /// Makes the statuses of its transactions visible ([`ExecutedTransaction::show_status`]).
     pub fn show_statuses(&self) {
         self.transactions.iter().for_each(|executed| executed.show_status());

@@ -103,6 +103,12 @@ pub trait Cluster: Send + Sync {
         None
     }
 
+    /// Returns the stakes of an epoch, with the identities and voters that counted when its leaders were determined.
+    /// Unknown for a localnet.
+    fn epoch_stakes(&self, _epoch: Epoch) -> Option<Arc<EpochStakes>> {
+        None
+    }
+
     /// Returns the newest slot for which a shred has arrived. Unknown without shreds.
     fn newest_shred_slot(&self) -> Option<Slot> {
         None

@@ -50,7 +50,7 @@ impl ManifestFields {
         out.bytes(&self.chain.to_bytes());
         out.bytes(&self.bank.to_bytes());
         out.bytes(&write_epochs(self.epochs.iter()));
-        out.bytes(&codec::write_block(&without_content(&self.block)));
+        out.bytes(&codec::write_block(&self.block.without_content()));
         // The codec of blocks does not have it.
         out.u64(self.block.parent.version);
         out.i64(self.unix_timestamp);
@@ -74,41 +74,5 @@ impl ManifestFields {
             return Err(DecodeError { what: "newest blockhash" });
         }
         Ok(Self { chain, bank, epochs, block, unix_timestamp, capitalization, level })
-    }
-}
-
-/// A copy of a block without its lists. Clones of the lists would share little and cost much.
-fn without_content(block: &Block) -> Block {
-    let Block {
-        id,
-        parent,
-        block_height,
-        blockhash,
-        previous_blockhash,
-        bank_hash,
-        hash_components,
-        block_time,
-        transaction_count,
-        transactions: _,
-        rewards: _,
-        reward_partitions,
-        entries: _,
-        writes: _,
-    } = *block;
-    Block {
-        id,
-        parent,
-        block_height,
-        blockhash,
-        previous_blockhash,
-        bank_hash,
-        hash_components,
-        block_time,
-        transaction_count,
-        transactions: Vec::new(),
-        rewards: Vec::new(),
-        reward_partitions,
-        entries: Vec::new(),
-        writes: Vec::new(),
     }
 }

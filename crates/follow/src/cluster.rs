@@ -19,6 +19,7 @@ use ledger::{BlockId, Commitment, Slot};
 use parking_lot::RwLock;
 use serde_json::json;
 use snapshot_solana::BankFields;
+use solana::EpochStakes;
 use solana_clock::Epoch;
 use solana_feature_set::FeatureSet;
 use solana_hash::Hash;
@@ -87,9 +88,10 @@ pub(crate) fn slot_ms(fields: &BankFields) -> u64 {
     u64::try_from(fields.ns_per_slot / 1_000_000).unwrap_or(u64::MAX)
 }
 
-/// The voters and the leaders of an epoch.
+/// The stakes, the voters and the leaders of an epoch.
 #[derive(Clone)]
 pub(crate) struct PublishedEpoch {
+    pub(crate) stakes: Arc<EpochStakes>,
     pub(crate) voters: Arc<VoteStakes>,
     pub(crate) leaders: Option<Arc<LeaderSchedule>>,
 }
@@ -146,6 +148,10 @@ impl Cluster for FollowedCluster {
 
     fn voters(&self, epoch: Epoch) -> Option<Arc<VoteStakes>> {
         Some(Arc::clone(&self.published.load().epochs.get(&epoch)?.voters))
+    }
+
+    fn epoch_stakes(&self, epoch: Epoch) -> Option<Arc<EpochStakes>> {
+        Some(Arc::clone(&self.published.load().epochs.get(&epoch)?.stakes))
     }
 
     fn newest_shred_slot(&self) -> Option<Slot> {

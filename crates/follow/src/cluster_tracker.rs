@@ -278,7 +278,7 @@ impl ClusterTracker {
     fn update_status(&self) {
         let epochs = self.published.epochs.values().map(|epoch| {
             let leaders = epoch.leaders.as_ref().map_or(0, |leaders| leaders.bytes());
-            leaders + epoch.voters.bytes()
+            leaders + epoch.voters.bytes() + size_of_val(&epoch.stakes.voters[..])
         });
         let bytes = self.tracker.bytes() + epochs.sum::<usize>();
         self.counters.bytes.store(bytes as u64, Ordering::Relaxed);
@@ -315,7 +315,11 @@ fn staked_voters(stakes: &EpochStakes, schedule: &EpochSchedule) -> StakedVoters
 
 fn published_epoch(stakes: &EpochStakes, schedule: &EpochSchedule) -> PublishedEpoch {
     let leaders = leader_schedule(stakes, schedule.get_slots_in_epoch(stakes.epoch));
-    PublishedEpoch { voters: Arc::new(VoteStakes::from(stakes)), leaders: leaders.map(Arc::new) }
+    PublishedEpoch {
+        stakes: Arc::new(stakes.clone()),
+        voters: Arc::new(VoteStakes::from(stakes)),
+        leaders: leaders.map(Arc::new),
+    }
 }
 
 fn stake_history(accounts: &impl AccountSource) -> StakeHistory {

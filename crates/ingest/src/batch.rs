@@ -3,17 +3,23 @@
 //! Bounds: [`BATCH_MESSAGES_MAX`] messages, and [`BATCH_BYTES_MAX`] or one record.
 //! Invariant: marks of one batch are in one record, unless a block comes between them, or there are more than a record
 //! may have.
-//! Not here: the choice of blocks and marks (`catch_up`).
+//! Not here: the choice of blocks and marks (`fill_batch`).
 
 use chain_solana::RevertReason;
 use chain_solana::wire::{
-    BlockName, EncodedBlock, EncodedRecord, MARKS_MAX, Mark, MarksRecord, TermRecord, WireError,
-    WriterId, encode_marks, encode_term, read_head,
+    self, BlockName, EncodedBlock, EncodedRecord, MARKS_MAX, Mark, MarksRecord, TermRecord,
+    WireError, WriterId, encode_marks, encode_term, read_head,
 };
 use replicated_log::{BATCH_MESSAGES_MAX, LogMessage};
 
 use crate::log_chain::{Damage, LogChain};
 use crate::own_chain::ItemNumber;
+
+const _: () = assert!(
+    wire::MESSAGE_BYTES_MAX <= replicated_log::MESSAGE_BYTES_MAX
+        && wire::RECORD_MESSAGES_MAX <= BATCH_MESSAGES_MAX,
+    "a log refuses the longest record"
+);
 
 /// Bytes after which a batch takes no more blocks. More save round trips, and delay the first block of the batch.
 const BATCH_BYTES_MAX: usize = 8 << 20;

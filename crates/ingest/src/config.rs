@@ -21,11 +21,17 @@ pub struct IngestConfig {
     /// The random id of this process.
     pub ingester: [u8; 16],
     /// Whether a log is used that may lose acknowledged messages.
-    pub allow_lazy_sync: bool,
+    pub allow_data_loss: bool,
     /// Whether blocks are logged with their entries, which the ledger then has to request.
     pub has_entries: bool,
     /// Time limit of the last appends after the ledger has ended.
     pub drain: Duration,
+    /// Age at which the log removes messages. The leader removes older epochs after it, and writes a snapshot if the
+    /// newest one is older than a quarter of it.
+    pub max_age: Duration,
+    /// Interval at which the leader looks for old messages, reports of replicas and a due snapshot. A smaller value
+    /// costs requests to the store, a larger one delays the end of a fault.
+    pub upkeep_interval: Duration,
 }
 
 impl IngestConfig {
@@ -36,9 +42,11 @@ impl IngestConfig {
             lease: Duration::from_secs(3),
             queue_bytes_max: 1 << 30,
             ingester,
-            allow_lazy_sync: false,
+            allow_data_loss: false,
             has_entries: false,
             drain: Duration::from_secs(10),
+            max_age: Duration::from_secs(6 * 3_600),
+            upkeep_interval: Duration::from_secs(60),
         }
     }
 }
@@ -48,8 +56,7 @@ impl IngestConfig {
 pub struct ChainFacts {
     /// Properties that never change.
     pub info: Arc<ClusterInfo>,
-    /// Stakes and inflation. The opening snapshot of an epoch has the identities and voters that the vote accounts name
-    /// at its block: one that changed within the epoch of the chain differs until the next.
+    /// Stakes and inflation.
     pub cluster: Arc<dyn Cluster>,
     /// The blocks of the ledger.
     pub history: Arc<History>,
@@ -70,23 +77,26 @@ pub enum IngestError {
     Log(#[from] LogError),
     /// The log may lose messages that it has acknowledged. Change its settings, or allow it.
     #[error(
-        "the log may lose acknowledged data: {}; --log-allow-lazy-sync accepts that", .faults.join("; ")
+        "the log may lose acknowledged data: {}; --log-allow-data-loss accepts that", .faults.join("; ")
     )]
-    LazySync {
+    NotDurable {
         /// The reasons.
         faults: Vec<String>,
     },
 }
 
-/// Refuses a log that may lose acknowledged messages, unless that is allowed.
+/// Refuses a log that may lose acknowledged messages, unless that is allowed. A log without a fence is refused always.
 ///
 /// # Errors
 ///
-/// The log may lose messages, or does not respond.
-pub async fn check_durability(space: &dyn LogSpace, is_allowed: bool) -> Result<(), IngestError> {
-    if is_allowed {
-        return Ok(());
-    }
+/// The log may lose messages, has no fence, or does not respond.
+pub async fn check_durability(
+    space: &dyn LogSpace,
+    allow_data_loss: bool,
+) -> Result<(), IngestError> {
     let faults = space.durability_faults().await?;
-    if faults.is_empty() { Ok(()) } else { Err(IngestError::LazySync { faults }) }
+    match faults.is_empty() || allow_data_loss {
+        true => Ok(()),
+        false => Err(IngestError::NotDurable { faults }),
+    }
 }

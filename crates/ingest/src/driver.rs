@@ -11,32 +11,29 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use replicated_log::{AppendError, Log, LogError, LogReader, LogSpace, ReadError, StoredMessage};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::batch::Batch;
 use crate::config::check_durability;
-use crate::epoch_snapshot::EpochSnapshots;
+use crate::ledger_snapshots::{LedgerSnapshots, view_key};
+use crate::notices::{ErrorLines, log_notice};
+use crate::old_epochs::create_epoch;
 use crate::own_chain::OwnEvent;
-use crate::plan::{
-    Action, AppendFailure, Input, Notice, Now, Outcome, Plan, ReadFailure, SnapshotRequest,
-};
+use crate::plan::{Action, AppendFailure, Input, Now, Outcome, Plan, ReadFailure, SnapshotRequest};
 use crate::status::{IngestStatus, StatusValues};
+use crate::upkeep::{DueSnapshot, Findings, Sources, Upkeep, UpkeepConfig};
 
 /// Own events that are handled before the next operation is planned.
 const EVENTS_AT_ONCE: usize = 64;
-/// Interval at which the leader removes old messages, if the log does not do so itself.
-const REMOVAL_INTERVAL: Duration = Duration::from_secs(60);
-/// Interval of lines about an error that repeats.
-const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Runs a plan.
 pub(crate) struct Driver {
     pub(crate) plan: Plan,
     pub(crate) space: Arc<dyn LogSpace>,
-    pub(crate) snapshots: Arc<dyn EpochSnapshots>,
+    pub(crate) snapshots: LedgerSnapshots,
+    pub(crate) upkeep: UpkeepConfig,
     pub(crate) status: Arc<IngestStatus>,
-    pub(crate) allow_lazy_sync: bool,
+    pub(crate) allow_data_loss: bool,
     /// Time limit of the last appends.
     pub(crate) drain: Duration,
     /// The time in milliseconds since 1970.
@@ -57,8 +54,7 @@ struct Running {
     operation: Option<BoxFuture<'static, Finished>>,
     log: Option<Arc<dyn Log>>,
     reader: Option<Box<dyn LogReader>>,
-    removal: Option<JoinHandle<()>>,
-    removed_at: Instant,
+    upkeep: Upkeep,
     is_stopped: bool,
     lines: ErrorLines,
 }
@@ -68,6 +64,7 @@ enum Step {
     Own(Option<OwnEvent>),
     Finished(Finished),
     Message(Result<StoredMessage, ReadError>),
+    Findings(Findings),
     Time,
     End,
 }
@@ -76,24 +73,31 @@ impl Driver {
     /// Runs until the ledger has ended and everything is appended, until the drain that follows `end` is over, or
     /// until this ingester cannot serve the log.
     pub(crate) async fn run(self, mut own: mpsc::Receiver<OwnEvent>, end: oneshot::Receiver<()>) {
-        let now = Instant::now();
+        let lines = ErrorLines::default();
+        let sources = Sources {
+            space: Arc::clone(&self.space),
+            snapshots: self.snapshots.clone(),
+            lines: lines.clone(),
+            max_age: self.upkeep.max_age,
+            unix_ms: self.unix_ms,
+        };
         let mut running = Running {
+            upkeep: Upkeep::new(self.upkeep.interval, sources),
             driver: self,
-            started_at: now,
+            started_at: Instant::now(),
             operation: None,
             log: None,
             reader: None,
-            removal: None,
-            removed_at: now,
             is_stopped: false,
-            lines: ErrorLines::default(),
+            lines,
         };
         let mut end = pin!(end);
         let mut drain_until: Option<Instant> = None;
         let mut has_ledger = true;
         loop {
             let wait_until = running.start_next();
-            running.report();
+            running.update_status();
+            running.look_if_due();
             let is_drained = !has_ledger && running.driver.plan.is_drained();
             if is_drained || running.is_stopped {
                 break;
@@ -106,6 +110,9 @@ impl Driver {
                 message = next_message(&mut running.reader), if running.reader.is_some() => {
                     Step::Message(message)
                 }
+                findings = running.upkeep.next_findings(), if running.upkeep.is_looking() => {
+                    Step::Findings(findings)
+                }
                 () = wait_for_time(wait_until) => Step::Time,
                 () = wait_for_time(drain_until) => break,
                 _ = &mut end, if drain_until.is_none() => Step::End,
@@ -115,11 +122,12 @@ impl Driver {
                 Step::Own(None) => has_ledger = false,
                 Step::Finished(finished) => running.finish(finished),
                 Step::Message(message) => running.handle_message(message),
+                Step::Findings(findings) => running.handle_findings(findings),
                 Step::Time => {}
                 Step::End => drain_until = Some(Instant::now() + running.driver.drain),
             }
         }
-        running.report();
+        running.update_status();
         running.log_end();
     }
 }
@@ -171,7 +179,7 @@ impl Running {
         None
     }
 
-    fn operation(&self, action: Action, now: Now) -> BoxFuture<'static, Finished> {
+    fn operation(&mut self, action: Action, now: Now) -> BoxFuture<'static, Finished> {
         let space = Arc::clone(&self.driver.space);
         let lines = self.lines.clone();
         match action {
@@ -184,7 +192,7 @@ impl Running {
                 Box::pin(async move { Finished::Log(space.open_epoch(epoch).await) })
             }
             Action::CreateEpoch(epoch) => Box::pin(async move {
-                let created = space.create_epoch(epoch).await.map(drop);
+                let created = create_epoch(&*space, epoch).await;
                 let created = created.map_err(|err| lines.report(&err));
                 Finished::Outcome(Outcome::EpochCreated(created))
             }),
@@ -197,7 +205,10 @@ impl Running {
                 let view = self.driver.snapshots.retain_view();
                 Box::pin(std::future::ready(Finished::Outcome(Outcome::ViewRetained(view))))
             }
-            Action::WriteSnapshot(request) => self.write_snapshot(request, now),
+            Action::WriteSnapshot(request) => {
+                self.upkeep.stop_snapshot();
+                self.write_snapshot(request, now)
+            }
             // These are not operations of a task.
             Action::Wait(_) | Action::Stop | Action::Read(_) => Box::pin(std::future::pending()),
         }
@@ -219,12 +230,12 @@ impl Running {
 
     fn check_chain(&self) -> BoxFuture<'static, Finished> {
         let space = Arc::clone(&self.driver.space);
-        let snapshots = Arc::clone(&self.driver.snapshots);
-        let allow_lazy_sync = self.driver.allow_lazy_sync;
+        let snapshots = self.driver.snapshots.clone();
+        let allow_data_loss = self.driver.allow_data_loss;
         let lines = self.lines.clone();
         Box::pin(async move {
-            let checked = match check_durability(&*space, allow_lazy_sync).await {
-                Ok(()) => snapshots.genesis_hash().await.map_err(|err| lines.report(&err)),
+            let checked = match check_durability(&*space, allow_data_loss).await {
+                Ok(()) => snapshots.find_snapshots().await.map_err(|err| lines.report(&err)),
                 Err(err) => {
                     lines.report(&err);
                     Err(())
@@ -249,10 +260,11 @@ impl Running {
         let SnapshotRequest { epoch, block, .. } = request;
         let slot = block.slot;
         tracing::info!(epoch, slot, "a snapshot for a new epoch of the log is being written");
-        let written = self.driver.snapshots.write(request, now.unix_ms);
+        let snapshots = self.driver.snapshots.clone();
         let lines = self.lines.clone();
         Box::pin(async move {
-            let written = written.await.map_err(|err| lines.report(&err));
+            let written = snapshots.write_opening(request, now.unix_ms).await;
+            let written = written.map_err(|err| lines.report(&err));
             Finished::Outcome(Outcome::SnapshotWritten(written))
         })
     }
@@ -315,15 +327,13 @@ impl Running {
         self.driver.plan.handle(input, now);
     }
 
-    /// Updates the metrics, and removes old messages now and then.
-    fn report(&mut self) {
+    fn update_status(&self) {
         let now = self.now();
         let plan = &self.driver.plan;
-        let log = plan.followed_log();
         let own = plan.own();
         let oldest = own.items().next().map(|item| item.received);
         self.driver.status.set(StatusValues {
-            log,
+            log: plan.followed_log(),
             counters: plan.counters(),
             items: own.item_count() as u64,
             lag: oldest.map_or(Duration::ZERO, |oldest| now.elapsed.saturating_sub(oldest)),
@@ -331,27 +341,38 @@ impl Running {
             dropped_blocks: own.dropped_blocks(),
             is_stopped: self.is_stopped,
         });
-        if let Some(followed) = log.filter(|log| log.is_leader) {
-            self.remove_old(followed.needed_after + 1);
+    }
+
+    /// Starts the look of a leader.
+    fn look_if_due(&mut self) {
+        let followed = self.driver.plan.followed_log().filter(|followed| followed.is_leader);
+        if let (Some(followed), Some(log)) = (followed, &self.log) {
+            self.upkeep.look_if_due(log, &followed);
         }
     }
 
-    fn remove_old(&mut self, needed_from: u64) {
-        let is_running = self.removal.as_ref().is_some_and(|removal| !removal.is_finished());
-        let (false, Some(log)) = (is_running, self.log.clone()) else { return };
-        let now = Instant::now();
-        if now < self.removed_at + REMOVAL_INTERVAL {
+    fn handle_findings(&mut self, findings: Findings) {
+        let now = self.now();
+        for report in findings.reports {
+            self.driver.plan.handle(Input::Reported(report), now);
+        }
+        if let Some(due) = findings.due {
+            self.start_snapshot(due);
+        }
+    }
+
+    /// Has a snapshot of the final view written, if the log has its block.
+    fn start_snapshot(&mut self, due: DueSnapshot) {
+        if self.upkeep.is_writing() {
             return;
         }
-        self.removed_at = now;
-        let lines = self.lines.clone();
-        self.removal = Some(tokio::spawn(async move {
-            match log.remove_old(needed_from).await {
-                Ok(0) => {}
-                Ok(removed) => tracing::debug!(removed, "old objects of the log were removed"),
-                Err(err) => lines.report(&err),
-            }
-        }));
+        let view = self.driver.snapshots.final_view();
+        let key = view_key(&view);
+        let block = self.driver.plan.find_logged_block(&key);
+        let block = block.filter(|block| block.epoch == due.epoch && Some(key.slot) > due.newest);
+        if let Some(block) = block {
+            self.upkeep.start_snapshot(view, block, due);
+        }
     }
 
     fn log_notices(&mut self) {
@@ -362,9 +383,7 @@ impl Running {
 
     fn log_end(&mut self) {
         self.log_notices();
-        if let Some(removal) = &self.removal {
-            removal.abort();
-        }
+        self.upkeep.stop();
         let items = self.driver.plan.own().item_count();
         if items > 0 && !self.is_stopped {
             tracing::warn!(items, "the log lacks blocks or marks of this ledger at its end");
@@ -389,62 +408,4 @@ fn append_failure(err: AppendError, lines: &ErrorLines) -> AppendFailure {
             AppendFailure::Refused(err.to_string())
         }
     }
-}
-
-fn log_notice(notice: &Notice) {
-    match notice {
-        Notice::Leads { epoch, term } => {
-            tracing::info!(epoch, term, "this ingester appends to the log");
-        }
-        Notice::Follows { epoch, term } => {
-            tracing::info!(epoch, term, "another ingester appends to the log");
-        }
-        Notice::OpensEpoch { epoch, reason } => {
-            tracing::warn!(epoch, %reason, "the log gets a new epoch");
-        }
-        Notice::Epoch(epoch) => tracing::info!(epoch, "the log is followed"),
-        Notice::Disagrees { slot, what } => {
-            tracing::error!(slot, what, "a block of the log differs from that of this ledger");
-        }
-        Notice::Damaged(damage) => tracing::error!(%damage, "the log is damaged"),
-        Notice::LostLog(failure) => tracing::error!(?failure, "messages of the log are gone"),
-        Notice::RefusedBatch(reason) => tracing::error!(reason, "the log refused an append"),
-        Notice::SnapshotTooSlow { took, queue_bytes_max } => tracing::error!(
-            ?took,
-            queue_bytes_max,
-            "blocks were dropped while the snapshot of a new epoch was written: the queue is too small for the size \
-             of the state"
-        ),
-        Notice::Full => tracing::warn!("the log takes no more messages"),
-        Notice::Stopped(reason) => tracing::error!(reason, "nothing more is appended to the log"),
-    }
-}
-
-/// Logs errors that repeat now and then only.
-#[derive(Clone, Default)]
-struct ErrorLines(Arc<parking_lot::Mutex<Option<LoggedError>>>);
-
-struct LoggedError {
-    text: String,
-    at: Instant,
-}
-
-impl ErrorLines {
-    fn report(&self, err: &dyn std::error::Error) {
-        let text = describe(err);
-        let now = Instant::now();
-        let mut last = self.0.lock();
-        let is_repeated =
-            last.as_ref().is_some_and(|it| it.text == text && now < it.at + LINE_INTERVAL);
-        if !is_repeated {
-            tracing::warn!(err = text, "the log does not work; it is tried again");
-            *last = Some(LoggedError { text, at: now });
-        }
-    }
-}
-
-/// The message of an error with those of its causes.
-fn describe(err: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(err), |err| err.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -6,13 +6,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chain_solana::wire::{BlockSource, EncodedBlock};
+use chain_solana::wire::{BlockKey, BlockSource, EncodedBlock};
 use chain_solana::{Block, BlockFooter, BlockInfo, EventReceiver, LedgerEvent, Received};
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 use tokio::sync::mpsc::Sender;
 
-use crate::log_chain::BlockKey;
 use crate::own_chain::{FrozenBlock, OwnEvent, OwnStart};
 use crate::status::IngestStatus;
 
@@ -28,7 +27,7 @@ pub(crate) struct Encoder {
 }
 
 /// The facts of blocks that events refer to.
-struct KnownBlocks {
+struct PendingFacts {
     /// Footers of blocks that are not frozen.
     footers: HashMap<BlockId, Arc<BlockFooter>>,
     blockhashes: HashMap<BlockId, Hash>,
@@ -37,10 +36,10 @@ struct KnownBlocks {
 impl Encoder {
     /// Encodes blocks until the ledger has ended, or the task.
     pub(crate) fn run(mut self) {
-        let mut known = KnownBlocks::new(self.start);
+        let mut facts = PendingFacts::new(self.start);
         while let Some(received) = self.events.recv() {
             let event = match received {
-                Received::Event { event, .. } => self.convert(&event, &mut known),
+                Received::Event { event, .. } => self.convert(&event, &mut facts),
                 Received::Lost(_) => {
                     self.status.count_lost_events();
                     Some(OwnEvent::Lost)
@@ -55,22 +54,22 @@ impl Encoder {
     }
 
     /// Returns the own event, or `None` if the log needs none.
-    fn convert(&self, event: &LedgerEvent, known: &mut KnownBlocks) -> Option<OwnEvent> {
+    fn convert(&self, event: &LedgerEvent, facts: &mut PendingFacts) -> Option<OwnEvent> {
         Some(match event {
             LedgerEvent::BlockFooter { block, footer } => {
-                known.footers.insert(*block, Arc::clone(footer));
+                facts.footers.insert(*block, Arc::clone(footer));
                 return None;
             }
             LedgerEvent::Frozen { block, info, .. } => {
-                OwnEvent::Frozen(self.freeze(block, info, known, false))
+                OwnEvent::Frozen(self.freeze(block, info, facts, false))
             }
             LedgerEvent::Jumped { block, info } => {
-                OwnEvent::Frozen(self.freeze(block, info, known, true))
+                OwnEvent::Frozen(self.freeze(block, info, facts, true))
             }
             LedgerEvent::TipMoved { block } => OwnEvent::TipMoved(*block),
             LedgerEvent::Confirmed { block, .. } => OwnEvent::Confirmed(key(block)),
             LedgerEvent::Rooted { block, .. } => {
-                known.forget_below(block.id.slot);
+                facts.forget_below(block.id.slot);
                 OwnEvent::Rooted { id: block.id, key: key(block) }
             }
             LedgerEvent::Reverted { block, reason, .. } => {
@@ -88,13 +87,13 @@ impl Encoder {
         &self,
         block: &Block,
         info: &BlockInfo,
-        known: &mut KnownBlocks,
+        facts: &mut PendingFacts,
         is_jump: bool,
     ) -> FrozenBlock {
-        let footer = known.footers.remove(&block.id);
-        let parent = known.blockhashes.get(&block.parent).copied();
+        let footer = facts.footers.remove(&block.id);
+        let parent = facts.blockhashes.get(&block.parent).copied();
         let parent_blockhash = parent.unwrap_or(block.previous_blockhash);
-        known.blockhashes.insert(block.id, block.blockhash);
+        facts.blockhashes.insert(block.id, block.blockhash);
         let source = BlockSource {
             block,
             parent_blockhash,
@@ -113,7 +112,7 @@ impl Encoder {
     }
 }
 
-impl KnownBlocks {
+impl PendingFacts {
     /// The root is the parent of the first block, also of a jump, whose previous blockhash is of a missing block.
     fn new(start: OwnStart) -> Self {
         let blockhashes = HashMap::from([(start.root, start.root_key.blockhash)]);
@@ -152,8 +151,8 @@ mod tests {
             previous_blockhash: block_key(8, false).blockhash,
             ..empty_block(id(9), id(3))
         };
-        let mut known = KnownBlocks::new(start);
-        let frozen = encoder.freeze(&block, &block_info(9), &mut known, true);
+        let mut facts = PendingFacts::new(start);
+        let frozen = encoder.freeze(&block, &block_info(9), &mut facts, true);
         assert_eq!(frozen.parent, root_key);
     }
 }

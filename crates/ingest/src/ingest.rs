@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use chain_solana::Reader;
+use chain_solana::wire::BlockKey;
 use depot::Depot;
 use ledger::Commitment;
 use metrics::Collector;
@@ -13,12 +14,12 @@ use tokio::task::JoinHandle;
 use crate::config::{ChainFacts, IngestConfig, IngestError};
 use crate::driver::Driver;
 use crate::encoder::Encoder;
-use crate::epoch_snapshot::StoredSnapshots;
-use crate::log_chain::BlockKey;
+use crate::ledger_snapshots::LedgerSnapshots;
 use crate::own_chain::OwnStart;
 use crate::plan::{Plan, PlanConfig};
 use crate::sink::{self, IngestSink};
 use crate::status::IngestStatus;
+use crate::upkeep::UpkeepConfig;
 
 /// Encoded events between the thread and the task. The task takes them at once.
 const OWN_EVENTS_MAX: usize = 64;
@@ -57,14 +58,20 @@ impl Ingest {
             queue_bytes_max: config.queue_bytes_max,
         };
         let plan = Plan::new(plan_config, start);
-        let snapshots =
-            StoredSnapshots { cluster: config.cluster, depot, reader, chain, view: Arc::default() };
+        let snapshots = LedgerSnapshots {
+            cluster: config.cluster,
+            depot,
+            reader,
+            chain,
+            retained: Arc::default(),
+        };
         let driver = Driver {
             plan,
             space,
-            snapshots: Arc::new(snapshots),
+            snapshots,
+            upkeep: UpkeepConfig { interval: config.upkeep_interval, max_age: config.max_age },
             status: Arc::clone(&status),
-            allow_lazy_sync: config.allow_lazy_sync,
+            allow_data_loss: config.allow_data_loss,
             drain: config.drain,
             unix_ms,
         };

@@ -4,29 +4,33 @@
 //! chain once, after its parent; marks once, after their block; roots in order.
 //! Shape: the sink queues events and returns at once. A thread encodes blocks (`encoder`). A task runs the plan
 //! (`plan`), which has no I/O and no clock: it takes events and messages, and returns operations on the log.
-//! Invariant: the fence of the log decides who appends, so any number of ingesters may believe to lead.
+//! The leader also removes old epochs, and writes a snapshot if no replica does (`upkeep`).
+//! Invariant: the fence of the log decides who appends, so any number of ingesters may believe that they lead.
 //! Bounds: [`IngestConfig::queue_bytes_max`] for events that are not encoded, and again for encoded blocks. A log that
 //! is down costs no more: above the bound old blocks are dropped, and a new epoch is opened once the log is back.
-//! Not here: the log (`log`), its records (`chain_solana::wire`), snapshots (`cluster_snapshot`), readers (`replica`).
+//! Not here: the log (`replicated_log`), its records (`chain_solana::wire`), the format of snapshots
+//! (`cluster_snapshot`), readers (`replica`).
 #![forbid(unsafe_code)]
 
 mod batch;
-mod catch_up;
 mod config;
 mod driver;
 mod encoder;
-mod epoch_snapshot;
+mod fill_batch;
 mod ingest;
+mod ledger_snapshots;
 mod log_chain;
 #[cfg(test)]
 mod model;
+mod notices;
+mod old_epochs;
 mod own_chain;
 mod plan;
 mod record_stream;
 mod sink;
 mod status;
+mod upkeep;
 
 pub use config::{ChainFacts, IngestConfig, IngestError, check_durability};
 pub use ingest::Ingest;
-pub use plan::unlogged_block_digest;
 pub use sink::IngestSink;

@@ -10,21 +10,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use chain_solana::wire::{
-    BlockDigests, BlockName, Mark, RecordChain, RecordDigest, RecordHead, RecordKind, RecordLink,
-    WriterId,
+    BlockDigests, BlockKey, BlockName, Mark, RecordChain, RecordDigest, RecordHead, RecordKind,
+    RecordLink, WriterId,
 };
 use ledger::Slot;
 use solana_hash::Hash;
 
 /// Rooted blocks whose names are known. A smaller value finds fewer ingesters that follow another chain.
 const ROOTED_MAX: usize = 4_096;
-
-/// The name of a block at every ingester.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct BlockKey {
-    pub(crate) slot: Slot,
-    pub(crate) blockhash: Hash,
-}
 
 /// A block of the log that is neither reverted nor below the root.
 #[derive(Clone, Debug)]
@@ -42,6 +35,8 @@ pub(crate) struct LogBlock {
     pub(crate) digests: Option<BlockDigests>,
     /// Sequence of its record's head.
     pub(crate) head_sequence: u64,
+    /// Sequence of its record's last message.
+    pub(crate) last_sequence: u64,
     /// Numbers of the blocks on this one.
     children: Vec<u64>,
 }
@@ -235,6 +230,7 @@ impl LogChain {
                     record: head.digest,
                     digests: Some(*digests),
                     head_sequence: sequence - u64::from(head.body_messages),
+                    last_sequence: sequence,
                     children: Vec::new(),
                 };
                 // After a revert of its parent, a block is of a fork that ended.
@@ -339,6 +335,7 @@ impl LogChain {
             record,
             digests: None,
             head_sequence: sequence,
+            last_sequence: sequence,
             children: Vec::new(),
         };
         self.insert(block.number, root);

@@ -1,5 +1,5 @@
 //! Random schedules of one to three ingesters over a log in memory with faults: lost, late and repeated appends,
-//! damaged reads, restarts, a clock that jumps. All of them believe to lead as soon as the log is quiet.
+//! damaged reads, restarts, a clock that jumps. All of them believe that they lead as soon as the log is quiet.
 //!
 //! Checked for each seed: every block of the chain is in the log once, after its parent; marks come once and in order;
 //! terms rise by one; in the end the log has everything that the ledgers have.
@@ -23,12 +23,21 @@ fn seeds() -> u64 {
 
 fn run(ingesters: usize, faults: impl Fn(u64) -> Faults, restarts: bool) {
     for seed in 0..seeds() {
-        let config = WorldConfig { seed, ingesters, faults: faults(seed), has_restarts: restarts };
-        let mut world = World::new(config);
-        world.run();
-        world.settle();
-        check::check_world(&world);
+        run_world(WorldConfig {
+            seed,
+            ingesters,
+            faults: faults(seed),
+            has_restarts: restarts,
+            has_reports: false,
+        });
     }
+}
+
+fn run_world(config: WorldConfig) {
+    let mut world = World::new(config);
+    world.run();
+    world.settle();
+    check::check_world(&world);
 }
 
 fn append_faults(seed: u64) -> Faults {
@@ -70,4 +79,14 @@ fn a_deleted_log_gets_a_new_epoch() {
 #[test]
 fn a_deleted_log_gets_a_new_epoch_despite_restarts_and_damaged_reads() {
     run(3, |seed| Faults { recreation: 2, ..all_faults(seed) }, true);
+}
+
+#[test]
+fn reports_of_replicas_open_epochs_with_the_whole_chain() {
+    for seed in 0..seeds() {
+        let faults = append_faults(seed);
+        let has_restarts = seed % 2 == 0;
+        let config = WorldConfig { seed, ingesters: 2, faults, has_restarts, has_reports: true };
+        run_world(config);
+    }
 }

@@ -5,130 +5,29 @@
 //! root, which a new epoch needs again.
 //! Bounds: the bytes of encoded blocks. Above them final blocks are dropped, and then everything: the log then has a
 //! gap, which only a new epoch closes.
-//! Not here: the content of the log (`log_chain`), the choice of items to append (`catch_up`).
+//! Not here: the content of the log (`log_chain`), the choice of items to append (`fill_batch`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::RevertReason;
-use chain_solana::wire::{BlockDigests, EncodedBlock};
+use chain_solana::wire::BlockKey;
 use ledger::{BlockId, Slot};
 
-use crate::log_chain::BlockKey;
+#[cfg(test)]
+pub(crate) use self::own_block::BlockContent;
+pub(crate) use self::own_block::{
+    FrozenBlock, Item, ItemKind, ItemNumber, OwnBlock, OwnEvent, OwnStart,
+};
+
+mod own_block;
 
 /// Number of roots whose revert is detected. A localnet can go back to fewer blocks.
 const ROOTED_MAX: usize = 1_024;
 
 /// Number of items of blocks and marks, which are about four for a block. Above it blocks are dropped.
 const ITEMS_MAX: usize = 400_000;
-/// Bytes of a block without its encoded sections: its head, names, items and entries of indices.
-const BLOCK_BYTES: usize = 1_000;
-
-/// The content of an own block, or the reason why it has no record.
-pub(crate) type BlockContent = Result<Arc<EncodedBlock>, Arc<str>>;
-
-/// An event of the own ledger.
-#[derive(Clone, Debug)]
-pub(crate) enum OwnEvent {
-    /// A block is complete.
-    Frozen(FrozenBlock),
-    /// A block is the processed tip.
-    TipMoved(BlockId),
-    /// A block is confirmed.
-    Confirmed(BlockKey),
-    /// A block is the root.
-    Rooted {
-        /// The block in this process.
-        id: BlockId,
-        /// The block at every ingester.
-        key: BlockKey,
-    },
-    /// A block is removed.
-    Reverted {
-        /// The removed block.
-        key: BlockKey,
-        /// The reason of the removal.
-        reason: RevertReason,
-    },
-    /// Events were lost before they could be encoded.
-    Lost,
-}
-
-/// A complete block of the own ledger.
-#[derive(Clone, Debug)]
-pub(crate) struct FrozenBlock {
-    pub(crate) id: BlockId,
-    pub(crate) key: BlockKey,
-    pub(crate) parent: BlockKey,
-    /// Whether blocks are missing between the parent and it.
-    pub(crate) is_jump: bool,
-    pub(crate) content: BlockContent,
-}
-
-/// The state of the own ledger at its start.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OwnStart {
-    pub(crate) root: BlockId,
-    pub(crate) root_key: BlockKey,
-    /// Whether no block above the root exists yet. Otherwise their content is unknown.
-    pub(crate) is_complete: bool,
-}
-
-/// An entry of the queue, by the number of its arrival.
-pub(crate) type ItemNumber = u64;
-
-/// A block or a mark that the log has to get.
-#[derive(Clone, Debug)]
-pub(crate) struct Item {
-    pub(crate) number: ItemNumber,
-    pub(crate) key: BlockKey,
-    pub(crate) kind: ItemKind,
-    /// The time at which it arrived.
-    pub(crate) received: Duration,
-}
-
-/// The kind of an item.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ItemKind {
-    /// The block itself. Its content has the number of the item.
-    Block,
-    TipMoved,
-    Confirmed,
-    Rooted,
-    Reverted(RevertReason),
-}
-
-/// An own block from its arrival until the root has passed it and the log has it.
-#[derive(Clone, Debug)]
-pub(crate) struct OwnBlock {
-    pub(crate) key: BlockKey,
-    pub(crate) parent: BlockKey,
-    /// Whether blocks are missing between the parent and it.
-    pub(crate) is_jump: bool,
-    pub(crate) content: BlockContent,
-    is_reverted: bool,
-    is_rooted: bool,
-    /// Whether the queue has the block.
-    is_queued: bool,
-    received: Duration,
-}
-
-impl OwnBlock {
-    /// Whether the block was removed from the own ledger.
-    pub(crate) fn is_reverted(&self) -> bool {
-        self.is_reverted
-    }
-
-    /// Returns the digests of the content, if it could be encoded.
-    pub(crate) fn digests(&self) -> Option<BlockDigests> {
-        self.content.as_ref().ok().map(|content| content.digests())
-    }
-
-    fn bytes(&self) -> usize {
-        BLOCK_BYTES + self.content.as_ref().map_or(0, |content| content.bytes())
-    }
-}
 
 /// The own blocks, their marks, and the queue of those that the log has to get.
 pub(crate) struct OwnChain {
@@ -192,12 +91,10 @@ impl OwnChain {
         }
     }
 
-    /// Returns the queued items in the order of their events.
     pub(crate) fn items(&self) -> impl DoubleEndedIterator<Item = &Item> {
         self.items.iter()
     }
 
-    /// Returns the content of a block by the number of its item.
     pub(crate) fn block(&self, number: ItemNumber) -> Option<&OwnBlock> {
         self.blocks.get(&number)
     }
@@ -213,7 +110,6 @@ impl OwnChain {
         self.tip
     }
 
-    /// Returns the name of the root.
     pub(crate) fn root_key(&self) -> BlockKey {
         self.root_key
     }
@@ -223,12 +119,10 @@ impl OwnChain {
         self.is_complete
     }
 
-    /// Whether the ledger reverted a block that had been its root.
     pub(crate) fn has_left_root(&self) -> bool {
         self.has_left_root
     }
 
-    /// Returns the bytes of the encoded blocks.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -259,7 +153,6 @@ impl OwnChain {
         self.enforce_bound();
     }
 
-    /// Returns the number of queued items.
     pub(crate) fn item_count(&self) -> usize {
         self.items.len()
     }
@@ -280,7 +173,6 @@ impl OwnChain {
         ended.into_iter().for_each(|number| self.end_queued_block(number));
     }
 
-    /// Removes the newest item, if it is obsolete.
     pub(crate) fn remove_newest_item(&mut self, is_obsolete: impl Fn(&Item, &Self) -> bool) {
         let Some(item) = self.items.back().filter(|item| is_obsolete(item, self)) else { return };
         let ended = (item.kind == ItemKind::Block).then_some(item.number);
@@ -319,7 +211,7 @@ impl OwnChain {
         self.pinned.is_some()
     }
 
-    /// Ends the retention of [`Self::pin_root`].
+    /// Ends the retention of [`Self::pin`].
     pub(crate) fn unpin(&mut self) {
         self.pinned = None;
         self.prune();
@@ -505,11 +397,5 @@ impl OwnChain {
         if self.by_key.get(&key) == Some(&number) {
             self.by_key.remove(&key);
         }
-    }
-}
-
-impl OwnBlock {
-    fn item(&self, number: ItemNumber, kind: ItemKind) -> Item {
-        Item { number, key: self.key, kind, received: self.received }
     }
 }

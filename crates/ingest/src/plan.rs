@@ -7,25 +7,27 @@
 //! Invariant: the fence decides who appends. A lease only spares appends that would fail.
 //! Not here: I/O, tasks and the clock (`driver`). Time is an argument.
 
+mod action;
+mod disagreement;
 mod following;
 mod opening;
 mod phase;
-mod reading;
+mod recovering;
+mod reports;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::wire::{RecordDigest, WriterId};
-use ledger::Slot;
-use replicated_log::{StoredMessage, Tail};
+use chain_solana::wire::{BlockKey, BlockName, WriterId};
 use solana::VerificationLevel;
 use solana_hash::Hash;
 
+pub(crate) use self::action::{
+    Action, AppendFailure, FoundSnapshots, Input, LoggedBlock, Notice, Outcome, ReadFailure,
+};
 use self::phase::Phase;
 pub(crate) use self::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
-use crate::batch::Batch;
 use crate::log_chain::Damage;
 use crate::own_chain::{OwnChain, OwnEvent, OwnStart};
 
@@ -66,107 +68,6 @@ impl PlanConfig {
         let Self { ingester, level, .. } = *self;
         WriterId { term, ingester, level }
     }
-}
-
-/// An operation on the log or on the store of snapshots.
-#[derive(Clone, Debug)]
-pub(crate) enum Action {
-    /// Nothing to do before an input, or before this time.
-    Wait(Option<Duration>),
-    /// Ask for the genesis hash of the newest snapshot.
-    CheckChain,
-    /// Ask for the newest epoch.
-    FindEpoch,
-    /// Open an existing epoch, which later actions are about.
-    OpenEpoch(u64),
-    /// Ask for the extent of the log.
-    AskTail,
-    /// Read the log after this message. Replaces an earlier reader.
-    Read(u64),
-    /// Append a batch.
-    Append(Box<Batch>),
-    /// Retain the final view for a snapshot.
-    RetainView,
-    /// Write a snapshot of the retained view.
-    WriteSnapshot(SnapshotRequest),
-    /// Create an epoch.
-    CreateEpoch(u64),
-    /// Append nothing more: this ingester cannot serve this log.
-    Stop,
-}
-
-/// The outcome of an action. It is `Err(())` if the operation failed; the driver has logged the reason.
-#[derive(Clone, Debug)]
-pub(crate) enum Outcome {
-    /// The genesis hash of the newest snapshot, if there is one.
-    ChainChecked(Result<Option<Hash>, ()>),
-    EpochFound(Result<Option<u64>, ()>),
-    EpochOpened(Result<(), ()>),
-    TailRead(Result<Tail, ()>),
-    ReaderOpened(Result<(), ()>),
-    /// The sequence of the last message.
-    Appended(Result<u64, AppendFailure>),
-    ViewRetained(ViewBlock),
-    SnapshotWritten(Result<WrittenSnapshot, ()>),
-    EpochCreated(Result<(), ()>),
-}
-
-/// Why an append failed, as far as the plan reacts to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AppendFailure {
-    Fenced { last: u64 },
-    Unknown,
-    Full,
-    Refused(String),
-}
-
-/// Why a reader ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadFailure {
-    /// The log said that messages from the requested sequence on were removed before they were read.
-    Truncated { wanted: u64 },
-    /// This message is missing between others, or damaged in the log itself.
-    Damaged { sequence: u64 },
-    /// The log was deleted or replaced.
-    Gone,
-    /// It may work again.
-    Failed,
-}
-
-/// An input of the plan.
-#[derive(Clone, Debug)]
-pub(crate) enum Input {
-    Own(OwnEvent),
-    Message(StoredMessage),
-    ReadFailed(ReadFailure),
-    Done(Outcome),
-}
-
-/// A change that an operator wants to know of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
-    /// This ingester leads.
-    Leads { epoch: u64, term: u64 },
-    /// Another ingester leads.
-    Follows { epoch: u64, term: u64 },
-    /// The log ends, and a new epoch follows.
-    OpensEpoch { epoch: u64, reason: Arc<str> },
-    /// The epoch that is followed from now on.
-    Epoch(u64),
-    /// The own block differs from that of the log.
-    Disagrees { slot: Slot, what: &'static str },
-    /// A record does not continue the log.
-    Damaged(Damage),
-    /// Messages that the reader needs are gone.
-    LostLog(ReadFailure),
-    /// A batch was refused.
-    RefusedBatch(String),
-    /// Blocks were dropped while the snapshot of a new epoch was written, which is written again.
-    SnapshotTooSlow { took: Duration, queue_bytes_max: usize },
-    /// The log takes no more messages for now.
-    Full,
-    /// This ingester appends nothing more.
-    Stopped(String),
 }
 
 /// Counters of a plan since its start.
@@ -211,6 +112,10 @@ pub(crate) struct Plan {
     last_number: u64,
     /// The highest term in any epoch.
     last_term: u64,
+    /// The snapshots of the cluster when this ingester started.
+    snapshots: Option<FoundSnapshots>,
+    /// Time at which an epoch was opened because of a report.
+    reported_at: Option<Duration>,
     /// Damaged records since the last whole one.
     damages: u32,
     /// The message that the last reader did not get past.
@@ -233,6 +138,8 @@ impl Plan {
             retry_at: Duration::ZERO,
             last_number: 0,
             last_term: 0,
+            snapshots: None,
+            reported_at: None,
             damages: 0,
             obstacle: None,
             truncated_at: None,
@@ -247,6 +154,7 @@ impl Plan {
             Input::Own(event) => self.handle_own(event, now),
             Input::Message(message) => self.handle_message(&message, now),
             Input::ReadFailed(failure) => self.handle_read_failure(failure, now),
+            Input::Reported(report) => self.handle_report(&report, now),
             Input::Done(outcome) => {
                 self.is_busy = false;
                 self.handle_outcome(outcome, now);
@@ -270,7 +178,7 @@ impl Plan {
             Phase::Seeking => Action::FindEpoch,
             Phase::Connecting { epoch } => Action::OpenEpoch(*epoch),
             Phase::Measuring { .. } => Action::AskTail,
-            Phase::Learning(_) => self.next_learning_action(now),
+            Phase::Recovering(_) => self.next_recovering_action(now),
             Phase::Following(_) => self.next_following_action(now),
             Phase::Opening(_) => self.next_opening_action(now),
             Phase::Stopped => Action::Stop,
@@ -304,6 +212,24 @@ impl Plan {
             position: following.chain.position(),
             record: following.chain.last_number(),
             needed_after: following.chain.needed_after(),
+        })
+    }
+
+    /// Returns the record of an own final block, if this ingester leads. `None` for the block that the epoch starts
+    /// with, which has no record, and after a difference to another ingester: a replica could not continue from a
+    /// snapshot of a wrong state.
+    pub(crate) fn find_logged_block(&self, key: &BlockKey) -> Option<LoggedBlock> {
+        let Phase::Following(following) = &self.phase else { return None };
+        if !self.is_leader() || self.counters.state_disagreements > 0 {
+            return None;
+        }
+        let number = following.chain.find(key)?;
+        let block = following.chain.block(number).filter(|block| block.digests.is_some())?;
+        Some(LoggedBlock {
+            epoch: following.epoch,
+            position: block.last_sequence,
+            name: BlockName { slot: block.slot, number },
+            digest: block.record,
         })
     }
 
@@ -351,16 +277,18 @@ impl Plan {
         }
     }
 
-    fn end_check(&mut self, result: Result<Option<Hash>, ()>, now: Now) {
+    fn end_check(&mut self, result: Result<Option<FoundSnapshots>, ()>, now: Now) {
         let own = self.config.genesis_hash;
-        match result {
-            Ok(Some(found)) if found != own => self.stop(format!(
+        let Ok(snapshots) = result else { return self.delay(now) };
+        let other = snapshots.map(|it| it.genesis_hash).filter(|found| *found != own);
+        if let Some(found) = other {
+            return self.stop(format!(
                 "the log is of the chain with the genesis hash {found}, and this node's has {own}: \
                  choose another --log-cluster"
-            )),
-            Ok(_) => self.phase = Phase::Seeking,
-            Err(()) => self.delay(now),
+            ));
         }
+        self.snapshots = snapshots;
+        self.phase = Phase::Seeking;
     }
 
     fn end_search(&mut self, result: Result<Option<u64>, ()>, now: Now) {
@@ -375,9 +303,12 @@ impl Plan {
             Phase::Opening(_) => return self.end_opening_search(newest),
             _ => {}
         }
+        let logged = self.snapshots.and_then(|it| it.logged_epoch);
         match newest {
-            Some(epoch) => self.connect(epoch),
-            None => self.open_epoch(0, "the cluster has no log yet".into()),
+            Some(epoch) if logged <= Some(epoch) => self.connect(epoch),
+            None if logged.is_none() => self.open_epoch(0, "the cluster has no log yet".into()),
+            // Its messages are lost, and those of older epochs are not the newest ones.
+            _ => self.open_epoch(0, "the newest epoch of the log was deleted".into()),
         }
     }
 
@@ -441,13 +372,4 @@ pub(crate) struct FollowedLog {
     pub(crate) record: u64,
     /// Sequence before the oldest message that an ingester needs at its start.
     pub(crate) needed_after: u64,
-}
-
-/// The digest of the record of a block that no log has. A first epoch continues from it.
-pub fn unlogged_block_digest(slot: Slot, blockhash: &Hash) -> RecordDigest {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(b"hydrant unlogged block");
-    hasher.update(&slot.to_le_bytes());
-    hasher.update(blockhash.as_bytes());
-    RecordDigest(*hasher.finalize().as_bytes())
 }

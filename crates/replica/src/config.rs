@@ -44,7 +44,7 @@ pub struct ReplicaConfig {
     /// Time between two attempts to read a damaged record, so that another server of the log can reply. Default: 0.7 s.
     pub reread_every: Duration,
     /// Time without a way to continue after which the replica reports the fault to the ingesters
-    /// ([`fault_reports`](crate::fault_reports)). Default: 30 s.
+    /// ([`cluster_snapshot::fault_reports`]). Default: 30 s.
     pub report_after: Duration,
     /// Time without a message after which the extent of the log is requested, and a newer epoch. Default: 2 s.
     pub idle_check_every: Duration,

@@ -9,7 +9,7 @@
 //! writes, and are those of its record. docs/design/ledgers.md, section 5, lists the promises of a producer.
 //! Behaviour on damage: each kind of it has a name ([`Fault`]). The replica is not ready, shows nothing of the damaged
 //! record, and jumps to a newer snapshot in the running ledger. Until then it serves the state that it has, and after
-//! some time without such a snapshot it reports the fault to the ingesters ([`fault_reports`]).
+//! some time without such a snapshot it reports the fault to the ingesters ([`cluster_snapshot::fault_reports`]).
 //! Bounds: [`ReplicaConfig`], without the largest block: a record is unpacked and decoded as a whole, so that a block
 //! of 100 MB takes 300 MB for a moment. Its sections are at most 512 MiB.
 //! Not here: the log (`replicated_log`), its records (`chain_solana::wire`), the format of snapshots
@@ -21,7 +21,6 @@ mod config;
 mod error;
 mod fault;
 mod fault_kind;
-pub mod fault_reports;
 mod first_record;
 mod input_queue;
 mod known_blocks;

@@ -18,7 +18,7 @@ const HIDDEN: &str = "(hidden)";
 /// The URL may contain passwords: `Debug` and errors show its hosts only.
 #[derive(Clone)]
 pub struct LogConfig {
-    /// `nats://a:4222,nats://b:4222`, `file:///dir`, `s3://bucket/prefix` or `memory:`.
+    /// `nats://a:4222,nats://b:4222`, `file:///dir` or `s3://bucket/prefix`.
     pub url: String,
     /// Name of the cluster: letters, digits, `_` and `-`.
     pub cluster: String,

@@ -14,8 +14,17 @@ pub struct LogError {
     /// Verb with its object, and the reason if it is not `source`.
     problem: String,
     source: Option<Box<dyn Error + Send + Sync>>,
-    /// Whether the stored bytes are the cause.
-    is_damage: bool,
+    cause: Cause,
+}
+
+/// The cause of an error, as far as callers react to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The stored bytes are not those that were appended.
+    Damage,
+    /// A disk is full, or the servers cannot reserve space.
+    NoSpace,
+    Other,
 }
 
 impl LogError {
@@ -30,7 +39,7 @@ impl LogError {
             location: location.into(),
             problem: attempt.into(),
             source: Some(source.into()),
-            is_damage: false,
+            cause: Cause::Other,
         }
     }
 
@@ -41,7 +50,7 @@ impl LogError {
         reason: impl Display,
     ) -> Self {
         let problem = format!("{}: {reason}", attempt.into());
-        Self { location: location.into(), problem, source: None, is_damage: false }
+        Self { location: location.into(), problem, source: None, cause: Cause::Other }
     }
 
     /// Creates the error of an operation that met stored bytes which are not those that were appended.
@@ -50,13 +59,27 @@ impl LogError {
         attempt: impl Into<String>,
         damage: impl Display,
     ) -> Self {
-        Self { is_damage: true, ..Self::with_reason(location, attempt, damage) }
+        Self { cause: Cause::Damage, ..Self::with_reason(location, attempt, damage) }
+    }
+
+    /// Creates the error of an operation for which the servers or the disk have no space.
+    pub fn with_no_space(
+        location: impl Into<String>,
+        attempt: impl Into<String>,
+        reason: impl Display,
+    ) -> Self {
+        Self { cause: Cause::NoSpace, ..Self::with_reason(location, attempt, reason) }
     }
 
     /// Returns whether the log is damaged: another attempt finds the same. False if the log cannot be reached, and if a
     /// newer version of the program wrote it.
     pub const fn is_damage(&self) -> bool {
-        self.is_damage
+        matches!(self.cause, Cause::Damage)
+    }
+
+    /// Returns whether the operation needs space that older epochs may have.
+    pub const fn lacks_space(&self) -> bool {
+        matches!(self.cause, Cause::NoSpace)
     }
 }
 

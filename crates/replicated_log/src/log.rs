@@ -1,7 +1,7 @@
 //! The interface of a log: [`Log`] is one epoch, [`LogSpace`] is all epochs of one cluster.
 //!
 //! Invariant: an append at `after` succeeds only if `after` is the last sequence. So of several writers that all
-//! believe to lead, one succeeds at each position.
+//! believe that they lead, one succeeds at each position.
 //! Not here: implementations (`memory`, `object_log`), leases and terms (the writers).
 
 use std::sync::Arc;
@@ -25,9 +25,9 @@ pub trait Log: Send + Sync {
     fn append(&self, after: u64, batch: Vec<LogMessage>)
     -> BoxFuture<'_, Result<u64, AppendError>>;
 
-    /// Returns the extent of the log and the last head of a record, as the leader of the log knows them. An extent that is
-    /// shorter than one before is not a proof that the log was replaced: a leader may be late. Damage of the end is an error
-    /// for which [`LogError::is_damage`] is true, here and in [`AppendError::Unknown`].
+    /// Returns the extent of the log, as the leader of the log knows it. An extent that is shorter than one before is
+    /// not a proof that the log was replaced: a leader may be late. Damage of the end is an error for which
+    /// [`LogError::is_damage`] is true, here and in [`AppendError::Unknown`].
     fn tail(&self) -> BoxFuture<'_, Result<Tail, LogError>>;
 
     /// Reads the messages after `after`. The reader waits for more at the end. If the log ends before `after`, the
@@ -45,8 +45,8 @@ pub trait Log: Send + Sync {
 /// Position of one reader in a log.
 pub trait LogReader: Send {
     /// Returns the next message, or waits for it. Cancel safe. Fails with [`ReadError::Truncated`] if messages were
-    /// removed before they were read, and with [`ReadError::Damaged`] or [`ReadError::Missing`] if the log is damaged at
-    /// the next message. The reader stays at that message after a failure.
+    /// removed before they were read, and with [`ReadError::Damaged`] or [`ReadError::Missing`] if the log is damaged
+    /// at the next message. The reader stays at that message after a failure.
     fn next(&mut self) -> BoxFuture<'_, Result<StoredMessage, ReadError>>;
 }
 
@@ -56,7 +56,8 @@ pub trait LogSpace: Send + Sync {
     fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>>;
 
     /// Creates an epoch. Returns `false` if it exists already. If the servers have no space for it, the limits of older
-    /// epochs are lowered to their size.
+    /// epochs are lowered to their size. If that is not enough, it fails, and
+    /// [`LogError::lacks_space`] is true.
     fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>>;
 
     /// Removes all epochs before `epoch`, with their messages. Returns the number of removed epochs. Their readers fail
@@ -68,6 +69,6 @@ pub trait LogSpace: Send + Sync {
     fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>>;
 
     /// Returns the ways in which the log can lose acknowledged messages, one sentence each. Callers refuse such a log
-    /// unless their configuration allows it.
+    /// unless their configuration allows it. A store that replaces objects cannot fence appends, and is an error.
     fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>>;
 }

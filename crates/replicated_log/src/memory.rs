@@ -2,7 +2,7 @@
 //!
 //! Input: appends, and the rates of [`Faults`]. Output: the same messages as any other log, and the faults of a real
 //! one. There is no clock: delays count operations, and readers are woken by notification.
-//! Bounds: `messages_max` and `bytes_max`, if they are set. Otherwise the log grows without a limit.
+//! Bounds: `messages_max` of [`Faults`], if it is set. Otherwise the log grows without a limit.
 //! Not here: rates and draws (`faults`), stored messages (`stream`), reading (`reader`).
 
 mod faults;
@@ -20,7 +20,6 @@ pub use self::faults::{AppendFaults, Faults, ReadFaults};
 use self::reader::MemoryReader;
 use self::space::Space;
 use self::stream::Stream;
-use crate::config::LogConfig;
 use crate::error::{AppendError, LogError};
 use crate::log::{Log, LogReader, LogSpace};
 use crate::message::{LogMessage, StoredMessage, Tail};
@@ -39,12 +38,7 @@ impl MemoryLogSpace {
 
     /// Creates a log space with faults. They follow from their seed and the order of calls.
     pub fn with_faults(faults: Faults) -> Self {
-        Self { space: Arc::new(Space::new(faults, u64::MAX)) }
-    }
-
-    /// Creates a log space with the size limit of a configuration. Its age limit has no effect: there is no clock.
-    pub(crate) fn with_config(config: &LogConfig) -> Self {
-        Self { space: Arc::new(Space::new(Faults::default(), config.max_bytes)) }
+        Self { space: Arc::new(Space::new(faults)) }
     }
 
     /// Replaces the rates of faults and their seed. Late appends that are on their way still land.

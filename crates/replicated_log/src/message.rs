@@ -1,7 +1,6 @@
 //! Messages of a log, their positions, and the limits of a batch.
 //!
-//! Invariant: a batch holds whole records, so its first message is a head. Then the last batch of a log always contains
-//! the last head.
+//! Invariant: a batch holds whole records, so its first message is a head.
 //! Not here: the content of a payload (the crates of the chains).
 
 use bytes::Bytes;
@@ -57,15 +56,13 @@ pub struct StoredMessage {
     pub pending: u64,
 }
 
-/// Extent of a log, with its last head.
+/// Extent of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// Oldest sequence that can be read. `last + 1` if all messages were removed, 0 in a log that never had one.
     pub first: u64,
     /// Newest sequence, of a message that may have been removed. 0 in a log that never had one.
     pub last: u64,
-    /// The last message that begins a record. `None` if the log has none, or lost it.
-    pub head: Option<StoredMessage>,
 }
 
 /// Returns an error that names value and limit, unless a batch can be appended to the log at `location`.

@@ -98,7 +98,7 @@ impl NatsLogSpace {
             "{err}; the servers reserve its size limit of {bytes} bytes; fix: lower --log-max-bytes, or raise \
              max_file_store of nats-server"
         );
-        self.connection.error_with_reason(attempt, reason)
+        self.connection.no_space(attempt, reason)
     }
 
     async fn delete_streams_below(&self, epoch: u64) -> Result<usize, LogError> {

@@ -25,7 +25,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use self::batch_object::encode_marker;
-use self::epoch_files::EpochFiles;
+use self::epoch_files::{EpochFiles, is_full};
 use self::epoch_log::EpochLog;
 use self::keys::{format_epoch_dir, format_marker_dir, format_marker_key, parse_number};
 use self::reader::ReadSettings;
@@ -79,15 +79,16 @@ impl ObjectLogSpace {
 
     /// Sets the waits of readers at the end of the log: `min` at first, doubled with each poll up to `max`. Affects the
     /// epochs that are opened afterwards.
-    #[must_use]
-    pub fn with_poll_interval(mut self, min: Duration, max: Duration) -> Self {
+    #[cfg(test)]
+    fn with_poll_interval(mut self, min: Duration, max: Duration) -> Self {
         self.read_settings.poll_interval_min = min;
         self.read_settings.poll_interval_max = max;
         self
     }
 
     /// Deletes an epoch: first its marker, then its batches. Returns whether it existed.
-    pub async fn delete_epoch(&self, epoch: u64) -> Result<bool, LogError> {
+    #[cfg(test)]
+    async fn delete_epoch(&self, epoch: u64) -> Result<bool, LogError> {
         let Some(files) = EpochFiles::open(&self.depot, &self.cluster, epoch).await? else {
             return Ok(false);
         };
@@ -164,6 +165,10 @@ impl ObjectLogSpace {
         match self.depot.put_new(&key, marker).await {
             Ok(Put::Created) => Ok(true),
             Ok(Put::Exists) => Ok(false),
+            Err(error) if is_full(&error) => {
+                let reason = format!("{error}; fix: make room, or lower --log-max-bytes");
+                Err(LogError::with_no_space(self.name(), format!("create epoch {epoch}"), reason))
+            }
             Err(error) => Err(LogError::new(self.name(), format!("create epoch {epoch}"), error)),
         }
     }
@@ -213,7 +218,7 @@ impl LogSpace for ObjectLogSpace {
         Box::pin(async move {
             match self.depot.check().await {
                 Ok(()) => Ok(Vec::new()),
-                Err(error @ DepotError::NotExclusive { .. }) => Ok(vec![error.to_string()]),
+                // Appends are not fenced in a store that replaces objects.
                 Err(error) => Err(LogError::new(self.name(), "check the store", error)),
             }
         })

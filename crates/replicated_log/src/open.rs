@@ -5,18 +5,14 @@ use std::sync::Arc;
 use crate::config::{LogConfig, describe_url};
 use crate::error::LogError;
 use crate::log::LogSpace;
-use crate::memory::MemoryLogSpace;
 use crate::nats::NatsLogSpace;
 use crate::object_log::ObjectLogSpace;
 
 /// Opens the log at a URL. Creates no epoch.
-///
-/// Each call with `memory:` creates a log space of its own: writer and readers share the returned one.
 pub async fn open_log_space(config: &LogConfig) -> Result<Arc<dyn LogSpace>, LogError> {
     config.check_cluster()?;
     let scheme = config.url.split_once(':').map_or("", |(scheme, _)| scheme);
     match scheme {
-        "memory" => Ok(Arc::new(MemoryLogSpace::with_config(config))),
         "nats" | "tls" => Ok(Arc::new(NatsLogSpace::open(config).await?)),
         "file" | "s3" => Ok(Arc::new(ObjectLogSpace::open(config)?)),
         _ => Err(LogError::with_reason(

@@ -6,13 +6,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use chain_solana::{Cluster, ClusterInfo, History, Reader, View, VoteStakes};
+use chain_solana::{Cluster, ClusterInfo, History, Reader, View};
 use ledger::{Address, Commitment, Slot};
 use snapshot_solana::{ArchiveWriteError, ArchivedBank, BankFields, WrittenArchive, write_archive};
-use solana::{EpochStakes, EpochVoter};
-use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
-use solana_vote_interface::state::VoteStateV4;
+use stakes_solana::epoch_stakes;
 
 use crate::status_cache;
 
@@ -53,7 +51,6 @@ impl ArchivedLedger {
         let block = view.meta();
         let slot = view.block().slot;
         let epoch = info.epoch_schedule.get_epoch(slot);
-        let stakes = self.cluster.stakes(view).unwrap_or_default();
         let slot_ms = if info.slot_ms == 0 { SLOT_MS_DEFAULT } else { info.slot_ms };
         let mut fields = BankFields::empty();
         fields.slot = slot;
@@ -70,26 +67,9 @@ impl ArchivedLedger {
         fields.lamports_per_signature = info.lamports_per_signature;
         fields.inflation =
             self.cluster.inflation().map_or_else(Default::default, |it| *it.inflation());
-        fields.epoch_stakes = [epoch, epoch + 1].map(|epoch| voters(view, &stakes, epoch)).into();
+        let epochs = [epoch, epoch + 1];
+        fields.epoch_stakes = epochs.map(|epoch| epoch_stakes(&*self.cluster, view, epoch)).into();
         let status_cache = status_cache::encode(&self.history.snapshot(), slot);
         ArchivedBank { fields, leader: info.identity, status_cache }
     }
-}
-
-/// Returns the vote accounts with stake, as the voters of an epoch.
-fn voters(view: &View, stakes: &VoteStakes, epoch: u64) -> EpochStakes {
-    let voter = |(vote_account, stake): (&Pubkey, &u64)| {
-        let account = view.record(&Address::from(vote_account.to_bytes()))?;
-        let state = VoteStateV4::deserialize(account.0.data(), vote_account).ok()?;
-        Some(EpochVoter {
-            vote_account: *vote_account,
-            node: state.node_pubkey,
-            authorized_voter: state.authorized_voters.get_authorized_voter(epoch),
-            stake: *stake,
-        })
-    };
-    let staked = stakes.0.iter().filter(|(_, stake)| **stake > 0);
-    let mut voters: Vec<EpochVoter> = staked.filter_map(voter).collect();
-    voters.sort_unstable_by_key(|voter| voter.vote_account);
-    EpochStakes { epoch, voters }
 }

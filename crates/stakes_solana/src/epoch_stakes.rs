@@ -1,10 +1,11 @@
-//! The stakes of an epoch from its admitted vote accounts, and the leaders from its stakes.
+//! The stakes of an epoch from its vote accounts, and the leaders from its stakes.
 
 use std::num::NonZeroU64;
 
-use chain_solana::LeaderSchedule;
+use chain_solana::{Cluster, LeaderSchedule, View};
+use ledger::Address;
 use solana::{EpochStakes, EpochVoter};
-use solana_account::{AccountSharedData, WritableAccount};
+use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
 use solana_clock::Epoch;
 use solana_leader_schedule::NUM_CONSECUTIVE_LEADER_SLOTS;
 use solana_pubkey::Pubkey;
@@ -24,6 +25,29 @@ pub(crate) fn from_admitted(epoch: Epoch, admitted: Vec<VoteCandidate>) -> Epoch
     };
     let staked = admitted.into_iter().filter(|candidate| candidate.stake > 0);
     let mut voters: Vec<EpochVoter> = staked.map(voter).collect();
+    voters.sort_unstable_by_key(|voter| voter.vote_account);
+    EpochStakes { epoch, voters }
+}
+
+/// Returns the stakes of an epoch at a block. If the cluster does not know them, they are the stakes of the block's
+/// epoch, with the identities and voters that the vote accounts name at the block.
+pub fn epoch_stakes(cluster: &dyn Cluster, view: &View, epoch: Epoch) -> EpochStakes {
+    if let Some(stakes) = cluster.epoch_stakes(epoch) {
+        return EpochStakes::clone(&stakes);
+    }
+    let stakes = cluster.stakes(view).unwrap_or_default();
+    let voter = |(vote_account, stake): (&Pubkey, &u64)| {
+        let account = view.record(&Address::from(vote_account.to_bytes()))?;
+        let state = VoteStateV4::deserialize(account.0.data(), vote_account).ok()?;
+        Some(EpochVoter {
+            vote_account: *vote_account,
+            node: state.node_pubkey,
+            authorized_voter: state.authorized_voters.get_authorized_voter(epoch),
+            stake: *stake,
+        })
+    };
+    let staked = stakes.0.iter().filter(|(_, stake)| **stake > 0);
+    let mut voters: Vec<EpochVoter> = staked.filter_map(voter).collect();
     voters.sort_unstable_by_key(|voter| voter.vote_account);
     EpochStakes { epoch, voters }
 }

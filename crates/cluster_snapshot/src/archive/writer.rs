@@ -228,8 +228,6 @@ fn encode(block: &Block) -> Vec<u8> {
         parent: without_version(block.parent),
         transactions: block.transactions.clone(),
         rewards: block.rewards.clone(),
-        entries: Vec::new(),
-        writes: Vec::new(),
-        ..*block
+        ..block.without_content()
     })
 }

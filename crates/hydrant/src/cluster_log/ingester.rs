@@ -26,15 +26,15 @@ pub(crate) struct OpenedLog {
 /// Opens the log and the store of snapshots, and refuses a log that may lose acknowledged data.
 pub(crate) async fn open(config: &ClusterLogConfig) -> Result<OpenedLog> {
     let LogSources { space, depot } = open_sources(config).await?;
-    let ClusterLogConfig { cluster, allow_lazy_sync, has_entries, .. } = config.clone();
-    check_durability(&*space, allow_lazy_sync).await.context("--log-url")?;
+    let ClusterLogConfig { cluster, max_age, allow_data_loss, has_entries, .. } = config.clone();
+    check_durability(&*space, allow_data_loss).await.context("--log-url")?;
     depot.check().await.context("--depot")?;
     let config = IngestConfig::new(cluster, random_id()?);
-    let config = IngestConfig { allow_lazy_sync, has_entries, ..config };
+    let config = IngestConfig { max_age, allow_data_loss, has_entries, ..config };
     Ok(OpenedLog { space, depot, config })
 }
 
-/// Returns the id of this process. Two processes with one id would both believe to lead.
+/// Returns the id of this process. Two processes with one id would both believe that they lead.
 fn random_id() -> Result<[u8; 16]> {
     let mut id = [0; 16];
     let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut id));

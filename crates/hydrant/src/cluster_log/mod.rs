@@ -48,7 +48,7 @@ pub(crate) struct ClusterLogConfig {
     pub(crate) replicas: u8,
     pub(crate) max_age: Duration,
     pub(crate) max_bytes: u64,
-    pub(crate) allow_lazy_sync: bool,
+    pub(crate) allow_data_loss: bool,
     pub(crate) has_entries: bool,
 }
 
@@ -73,7 +73,7 @@ impl ClusterLogConfig {
             replicas: REPLICAS_DEFAULT,
             max_age: Duration::from_secs(MAX_AGE_S_DEFAULT),
             max_bytes: MAX_BYTES_DEFAULT,
-            allow_lazy_sync: false,
+            allow_data_loss: false,
             has_entries: false,
         }
     }
@@ -96,7 +96,7 @@ impl ClusterLogConfig {
             replicas: replicas.context("--log-replicas")?.unwrap_or(defaults.replicas),
             max_age: writer.log_max_age.map_or(defaults.max_age, Duration::from_secs),
             max_bytes: writer.log_max_bytes.unwrap_or(defaults.max_bytes),
-            allow_lazy_sync: writer.log_allow_lazy_sync,
+            allow_data_loss: writer.log_allow_data_loss,
             has_entries: writer.log_entries,
             ..defaults
         }))

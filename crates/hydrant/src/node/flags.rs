@@ -364,7 +364,7 @@ pub(crate) struct LogWriterFlags {
     pub(crate) log_max_bytes: Option<u64>,
     /// Use a log that may lose acknowledged data, such as NATS without `sync_interval: always`.
     #[arg(long, requires = "log_source", help_heading = "Replicated log")]
-    pub(crate) log_allow_lazy_sync: bool,
+    pub(crate) log_allow_data_loss: bool,
     /// Log the entries of blocks, which a followed source must send.
     #[arg(long, requires = "log_source", help_heading = "Replicated log")]
     pub(crate) log_entries: bool,
@@ -462,7 +462,7 @@ merge_by_field! {
 }
 merge_by_field!(ClusterLogFlags { log_url, depot, log_cluster });
 merge_by_field! {
-    LogWriterFlags { log_replicas, log_max_age, log_max_bytes, log_allow_lazy_sync, log_entries }
+    LogWriterFlags { log_replicas, log_max_age, log_max_bytes, log_allow_data_loss, log_entries }
 }
 merge_by_field!(OutputFlags { quiet, log, log_format, slow_request_ms, otlp_endpoint });
 

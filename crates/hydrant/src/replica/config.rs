@@ -68,7 +68,7 @@ impl ReplicaSettings {
         );
         ensure!(
             flags.node.log_writer == LogWriterFlags::default(),
-            "--log-replicas, --log-max-age, --log-max-bytes, --log-allow-lazy-sync, --log-entries: a replica only reads \
+            "--log-replicas, --log-max-age, --log-max-bytes, --log-allow-data-loss, --log-entries: a replica only reads \
              the log; the ingester creates it, and appends to it"
         );
         let mut node = NodeConfig::from_flags(&flags.node, &ProducerDefaults::FOLLOWED)?;

@@ -97,7 +97,7 @@ pub(crate) fn hide_flags(command: clap::Command) -> clap::Command {
     let hide = |command: clap::Command, flag| command.mut_arg(flag, |arg| arg.hide(true));
     let ledger = ["ledger", "reset"];
     let log_writer =
-        ["log_replicas", "log_max_age", "log_max_bytes", "log_allow_lazy_sync", "log_entries"];
+        ["log_replicas", "log_max_age", "log_max_bytes", "log_allow_data_loss", "log_entries"];
     ledger.into_iter().chain(log_writer).fold(command, hide)
 }
 

@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-use chain_solana::wire::{BlockSource, EncodedBlock};
+use chain_solana::wire::{BlockKey, BlockSource, EncodedBlock};
 use chain_solana::{Block, RevertReason};
 use fastrand::Rng;
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 use testkit::test_ledger::{block_info, empty_block};
 
-use crate::log_chain::BlockKey;
 use crate::own_chain::{FrozenBlock, OwnEvent, OwnStart};
 
 /// The last slot of the chain.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster_snapshot::fault_reports::FaultReport;
 use fastrand::Rng;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -10,7 +11,7 @@ use replicated_log::memory::{Faults, MemoryLogSpace};
 use replicated_log::{AppendError, Log, LogReader, LogSpace, ReadError};
 use solana_hash::Hash;
 
-use super::source::{Source, key};
+use super::source::{SLOTS, Source, key};
 use crate::plan::{
     Action, AppendFailure, Input, Now, Outcome, Plan, PlanConfig, ReadFailure, ViewBlock,
     WrittenSnapshot,
@@ -27,6 +28,8 @@ pub(super) struct WorldConfig {
     pub(super) ingesters: usize,
     pub(super) faults: Faults,
     pub(super) has_restarts: bool,
+    /// Whether replicas report faults.
+    pub(super) has_reports: bool,
 }
 
 /// Ingesters over one log.
@@ -94,6 +97,7 @@ impl World {
             let at = self.rng.usize(..self.ingesters.len());
             match self.rng.u32(..100) {
                 0 if self.config.has_restarts && self.rng.u8(..4) == 0 => self.restart(at),
+                1 if self.config.has_reports => self.report(at),
                 0..15 => self.send_event(at),
                 15..50 => self.read(at),
                 50..75 => self.start_operation(at),
@@ -145,6 +149,25 @@ impl World {
         let root = self.ingesters[at].source.root().slot;
         let ingester = self.new_ingester(root);
         self.ingesters[at] = ingester;
+    }
+
+    /// Delivers the report of a replica that cannot continue in the followed epoch.
+    fn report(&mut self, at: usize) {
+        let now = self.now();
+        let slot = self.rng.u64(1..SLOTS);
+        let plan = &mut self.ingesters[at].plan;
+        let Some(followed) = plan.followed_log() else { return };
+        let report = FaultReport {
+            cluster: "test".to_owned(),
+            epoch: followed.epoch,
+            sequence: followed.position,
+            record: 1,
+            slot,
+            confirmed: slot,
+            what: "sum".to_owned(),
+            made_at_ms: now.unix_ms,
+        };
+        plan.handle(Input::Reported(report), now);
     }
 
     fn send_event(&mut self, at: usize) {

@@ -1,20 +1,20 @@
 //! A followed log: its leader, the next append, and the reactions to the outcome of an append.
 //!
 //! Invariant: nothing is appended before the log is read up to every message that is known to exist.
-//! Not here: the choice of blocks and marks (`catch_up`), a new epoch (`opening`).
+//! Not here: the choice of blocks and marks (`fill_batch`), a new epoch (`opening`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::wire::{Mark, RecordHead, RecordKind, WriterId};
+use chain_solana::wire::{BlockKey, Mark, RecordHead, RecordKind, WriterId};
 use replicated_log::StoredMessage;
 
 use super::phase::{Following, Phase, RECORDS_MAX};
 use super::{Action, AppendFailure, Notice, Now, Plan, READ_TIME_MAX, RETRY_DELAY, ReadFailure};
 use crate::batch::{Batch, BatchBuilder, BatchError};
-use crate::catch_up;
-use crate::log_chain::{BlockKey, LogChain};
+use crate::fill_batch;
+use crate::log_chain::LogChain;
 use crate::own_chain::{Item, ItemKind, ItemNumber, OwnChain};
 use crate::record_stream::StreamError;
 
@@ -117,13 +117,13 @@ impl Plan {
         if now.elapsed < due {
             return Duty::Wait(due);
         }
-        let gap = catch_up::find_gap(&self.own, log);
+        let gap = fill_batch::find_gap(&self.own, log);
         let gap_due = since + self.config.lease * GAP_LEASES;
         if gap.is_some() && now.elapsed < gap_due {
             return Duty::Wait(gap_due);
         }
         let can_end_gap = gap.is_some_and(|gap| gap.is_closed_by_root(&self.own));
-        let is_useful = |item: &Item| catch_up::can_append(item, &self.own, log);
+        let is_useful = |item: &Item| fill_batch::can_append(item, &self.own, log);
         if !can_end_gap && !self.own.items().any(is_useful) {
             return never;
         }
@@ -156,7 +156,7 @@ impl Plan {
             }
         }
         let Phase::Following(following) = &self.phase else { return None };
-        let gap = catch_up::find_gap(&self.own, &following.chain)?;
+        let gap = fill_batch::find_gap(&self.own, &following.chain)?;
         if !gap.is_closed_by_root(&self.own) {
             // Until then another ingester may have the block from its source, and takes over.
             return None;
@@ -325,7 +325,7 @@ impl Plan {
         if let Some(key) = other {
             return self.stop_on_other_chain(key);
         }
-        self.own.remove_newest_item(|item, own| catch_up::is_obsolete(item, own, log));
+        self.own.remove_newest_item(|item, own| fill_batch::is_obsolete(item, own, log));
     }
 
     fn is_contradicted(&self, item: &Item, log: &LogChain) -> bool {
@@ -340,7 +340,7 @@ impl Plan {
         if let Some(key) = other.map(|item| item.key) {
             return self.stop_on_other_chain(key);
         }
-        self.own.remove_items(|item, own| catch_up::is_obsolete(item, own, log));
+        self.own.remove_items(|item, own| fill_batch::is_obsolete(item, own, log));
     }
 
     fn stop_on_other_chain(&mut self, key: BlockKey) {
@@ -350,34 +350,6 @@ impl Plan {
              it is of another chain, one of the two sources is wrong, or the ledger was restored from an older \
              state: give a restored ledger another --log-cluster"
         ));
-    }
-
-    /// Compares the block of a record with the own one, if there is one.
-    fn compare_record(&mut self, head: &RecordHead) {
-        if let RecordKind::Block { name, blockhash, .. } = head.kind {
-            self.compare_with_log(&BlockKey { slot: name.slot, blockhash });
-        }
-    }
-
-    /// Compares the own block of this name with that of the log, if both have it.
-    pub(super) fn compare_with_log(&mut self, key: &BlockKey) {
-        let Phase::Following(following) = &self.phase else { return };
-        let in_log = following.chain.find(key).and_then(|number| following.chain.block(number));
-        let (Some(in_log), Some(own)) = (in_log, self.own.find(key)) else { return };
-        // The writes of a jump are the difference to an older block.
-        if own.is_jump || in_log.parent_slot != own.parent.slot {
-            return;
-        }
-        let (Some(in_log), Some(own)) = (in_log.digests, own.digests()) else { return };
-        let slot = key.slot;
-        if in_log.state != own.state {
-            self.counters.state_disagreements += 1;
-            self.notices.push(Notice::Disagrees { slot, what: "state" });
-        }
-        if in_log.rest != own.rest {
-            self.counters.rest_disagreements += 1;
-            self.notices.push(Notice::Disagrees { slot, what: "rest" });
-        }
     }
 }
 
@@ -408,6 +380,6 @@ fn make_batch(
     if let Some(reason) = term {
         builder.add_term(reason)?;
     }
-    catch_up::add_items(&mut builder, own)?;
+    fill_batch::add_items(&mut builder, own)?;
     builder.finish()
 }

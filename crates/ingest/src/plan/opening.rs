@@ -1,36 +1,38 @@
 //! A new epoch: a snapshot of the own final view, then the first record, which names it.
 //!
-//! Shape: wait, look for an epoch of another ingester, retain the final view, wait until the own events have reached its
-//! block, write the snapshot, create the epoch, append the first record.
-//! The fence of the first append decides between two ingesters that open the same epoch.
+//! Shape: wait, look for an epoch of another ingester, retain the final view, wait until the own events have reached
+//! its block, write the snapshot, create the epoch, append the first record. The fence of the first append decides
+//! between two ingesters that open the same epoch.
 //! Invariant: the own blocks above the snapshot's are retained until the epoch has its first record.
-//! Not here: the snapshot itself (`epoch_snapshot`).
+//! Not here: the snapshot itself (`ledger_snapshots`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::wire::{
-    BlockName, RecordLink, SnapshotRecord, WriterId, encode_snapshot, read_head,
+    BlockName, RecordDigest, RecordLink, SnapshotRecord, WriterId, encode_snapshot, read_head,
 };
+use ledger::Slot;
 use replicated_log::LogMessage;
+use solana_hash::Hash;
 
 use super::phase::{
     Following, OpenedSnapshot, Opening, OpeningStep, Phase, SnapshotRequest, ViewBlock,
     WrittenSnapshot,
 };
-use super::{Action, AppendFailure, Notice, Now, Plan, RETRY_DELAY, unlogged_block_digest};
+use super::{Action, AppendFailure, Notice, Now, Plan, RETRY_DELAY};
 use crate::batch::{Batch, BatchError};
 use crate::log_chain::LogChain;
 
 /// Bits of the numbers of one epoch's records, so that numbers rise even if the last one of a lost epoch is not known.
-/// Four billion records take decades. Readers derive write versions of 64 bits from a number, and shift it by 22 bits for
-/// that.
+/// Four billion records take decades. Readers derive write versions of 64 bits from a number, and shift it by 22 bits
+/// for that.
 const EPOCH_NUMBER_BITS: u32 = 32;
 /// Leases in which another ingester may open the epoch.
 const WAIT_LEASES: u32 = 4;
 
 impl Plan {
-    /// Opens an epoch without delay.
+    /// Opens this epoch or a later one without delay.
     pub(super) fn open_epoch(&mut self, epoch: u64, reason: Arc<str>) {
         self.start_opening(epoch, reason, OpeningStep::Looking, false);
     }
@@ -49,8 +51,11 @@ impl Plan {
         self.start_opening(epoch, reason, OpeningStep::Waiting { until }, true);
     }
 
+    /// Starts to open an epoch, or a later one, so that the number of a deleted epoch is not used again.
     fn start_opening(&mut self, epoch: u64, reason: Arc<str>, step: OpeningStep, exists: bool) {
         self.note_numbers();
+        let unused = self.snapshots.map_or(0, |it| it.newest_epoch + 1);
+        let epoch = if exists { epoch } else { epoch.max(unused) };
         let phase = std::mem::replace(&mut self.phase, Phase::Seeking);
         let earlier = match phase {
             Phase::Following(following) => Some(following.chain),
@@ -290,4 +295,13 @@ fn first_record(snapshot: &OpenedSnapshot, writer: WriterId, now: Now) -> Snapsh
         block: BlockName { slot: block.slot, number },
         block_digest,
     }
+}
+
+/// The digest of the record of a block that no log has. A first epoch continues from it.
+fn unlogged_block_digest(slot: Slot, blockhash: &Hash) -> RecordDigest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"hydrant unlogged block");
+    hasher.update(&slot.to_le_bytes());
+    hasher.update(blockhash.as_bytes());
+    RecordDigest(*hasher.finalize().as_bytes())
 }

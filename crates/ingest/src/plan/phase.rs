@@ -1,16 +1,16 @@
 //! The phases of an ingester, and the state of each.
 //!
-//! Not here: the actions and the inputs of a phase (`reading`, `following`, `opening`).
+//! Not here: the actions and the inputs of a phase (`recovering`, `following`, `opening`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_solana::wire::RecordDigest;
+use chain_solana::wire::{BlockKey, RecordDigest};
 use ledger::BlockId;
 use replicated_log::Tail;
 
 use crate::batch::Batch;
-use crate::log_chain::{BlockKey, LogChain};
+use crate::log_chain::LogChain;
 use crate::record_stream::RecordStream;
 
 /// Records of an append, unless a batch was refused.
@@ -27,7 +27,7 @@ pub(super) enum Phase {
     /// The extent of the epoch is not known.
     Measuring { epoch: u64 },
     /// The blocks above the log's root are read.
-    Learning(Box<Learning>),
+    Recovering(Box<Recovering>),
     /// The log is followed, and appended to if this ingester leads.
     Following(Box<Following>),
     /// A new epoch is made.
@@ -37,7 +37,7 @@ pub(super) enum Phase {
 }
 
 /// A log whose end is being read.
-pub(super) struct Learning {
+pub(super) struct Recovering {
     pub(super) epoch: u64,
     pub(super) tail: Tail,
     pub(super) window: u64,
@@ -47,7 +47,7 @@ pub(super) struct Learning {
     pub(super) read_since: Option<Duration>,
 }
 
-impl Learning {
+impl Recovering {
     pub(super) fn new(epoch: u64, tail: Tail, window: u64) -> Self {
         let start = tail.last.saturating_sub(window).max(tail.first.saturating_sub(1));
         Self {
@@ -133,8 +133,8 @@ impl Following {
         last < self.tail_asked_at
     }
 
-    /// Returns how long the log has been shorter than it was. A server that is about to step down, or that still applies
-    /// its last messages, says so for a while.
+    /// Returns how long the log has been shorter than it was. A server that is about to step down, or that still
+    /// applies its last messages, says so for a while.
     pub(super) fn note_shorter_tail(&mut self, now: Duration) -> Duration {
         now - *self.shorter_since.get_or_insert(now)
     }

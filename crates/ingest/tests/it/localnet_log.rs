@@ -5,16 +5,20 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use chain_solana::wire::{BlockRecord, Mark, Record, RecordReader};
+use chain_solana::wire::{BlockRecord, Mark, Record, RecordDigest, RecordReader};
 use chain_solana::{Block, EventSink, LedgerEvent};
+use cluster_snapshot::fault_reports::{FaultReport, fault_report_dir};
+use cluster_snapshot::{load_manifest, newest_snapshots};
 use depot::{Depot, DepotConfig};
 use ingest::{ChainFacts, Ingest, IngestConfig};
 use ledger::Slot;
 use localnet::Localnet;
-use replicated_log::MessageKind;
 use replicated_log::memory::MemoryLogSpace;
+use replicated_log::{LogSpace, MessageKind};
 use solana::VerificationLevel;
+use testkit::eventually::eventually;
 
+const CLUSTER: &str = "test";
 /// Roots after which the ledger ends.
 const ROOTS: usize = 20;
 /// Longer than any step of the test. A test that waits for this time has failed.
@@ -90,7 +94,26 @@ fn read_log(space: &MemoryLogSpace) -> LoggedRecords {
     records
 }
 
-fn start_ingest(localnet: &Localnet, space: &MemoryLogSpace) -> (Ingest, Box<dyn EventSink>) {
+fn open_localnet() -> Localnet {
+    let config = localnet::Config { slot_ms: 10, finalize_after: 3, ..localnet::Config::default() };
+    localnet::open(&config).expect("the ledger opens")
+}
+
+fn open_depot() -> Depot {
+    Depot::open("memory:", &DepotConfig::default()).expect("a store in memory")
+}
+
+/// The settings of an ingester. A log in memory ends with the process, which an ingester refuses otherwise.
+fn ingest_config() -> IngestConfig {
+    IngestConfig { allow_data_loss: true, ..IngestConfig::new(CLUSTER, [1; 16]) }
+}
+
+fn start_ingest(
+    config: IngestConfig,
+    localnet: &Localnet,
+    space: &MemoryLogSpace,
+    depot: Depot,
+) -> (Ingest, Box<dyn EventSink>) {
     let info = Arc::new(localnet.cluster_info().clone());
     let chain = ChainFacts {
         cluster: localnet.cluster(Arc::clone(&info)),
@@ -98,9 +121,6 @@ fn start_ingest(localnet: &Localnet, space: &MemoryLogSpace) -> (Ingest, Box<dyn
         history: Arc::clone(localnet.history()),
         level: Some(VerificationLevel::Computed),
     };
-    let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store in memory");
-    // A log in memory ends with the process, which an ingester refuses otherwise.
-    let config = IngestConfig { allow_lazy_sync: true, ..IngestConfig::new("test", [1; 16]) };
     let reader = localnet.reader().clone();
     let started = Ingest::start(config, Arc::new(space.clone()), depot, reader, chain);
     let (ingest, sink) = started.expect("the ingester starts");
@@ -109,10 +129,9 @@ fn start_ingest(localnet: &Localnet, space: &MemoryLogSpace) -> (Ingest, Box<dyn
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_local_ledger_is_read_back_from_its_log() {
-    let config = localnet::Config { slot_ms: 10, finalize_after: 3, ..localnet::Config::default() };
-    let localnet = localnet::open(&config).expect("the ledger opens");
+    let localnet = open_localnet();
     let space = MemoryLogSpace::new();
-    let (ingest, sink) = start_ingest(&localnet, &space);
+    let (ingest, sink) = start_ingest(ingest_config(), &localnet, &space, open_depot());
     let (recorder, events) = sync_channel(1_000_000);
     let handle = localnet.start(vec![sink, Box::new(Recorder(recorder))]);
     let handle = handle.expect("the ledger starts");
@@ -160,4 +179,100 @@ fn compare(record: &BlockRecord, block: &Block) {
         assert_eq!(found.pubkey, write.pubkey);
         assert_eq!(found.account.as_ref(), write.after().as_deref());
     }
+}
+
+/// Returns the sequence of a body in the middle of an epoch.
+fn find_body(space: &MemoryLogSpace, epoch: u64) -> Option<u64> {
+    let messages = space.stored_messages(epoch);
+    let later = messages.iter().skip(messages.len() / 2);
+    let mut bodies = later.filter(|message| message.kind == MessageKind::Body);
+    bodies.next().map(|message| message.sequence)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reported_fault_gets_one_new_epoch_and_the_old_one_ends() {
+    let localnet = open_localnet();
+    let space = MemoryLogSpace::new();
+    let depot = open_depot();
+    let config = IngestConfig {
+        max_age: Duration::from_millis(500),
+        upkeep_interval: Duration::from_millis(20),
+        ..ingest_config()
+    };
+    let (ingest, sink) = start_ingest(config, &localnet, &space, depot.clone());
+    let handle = localnet.start(vec![sink]).expect("the ledger starts");
+    eventually(|| space.stored_messages(0).len() > 100, || "the log grows".to_owned()).await;
+
+    // The ingester has read the body already, and a replica that starts later reads it.
+    let sequence = find_body(&space, 0).expect("the log has bodies");
+    space.damage_message(0, sequence);
+    let report = FaultReport {
+        cluster: CLUSTER.to_owned(),
+        epoch: 0,
+        sequence: sequence - 1,
+        record: 1,
+        slot: 1,
+        confirmed: 1,
+        what: "record".to_owned(),
+        made_at_ms: 1,
+    };
+    depot.put_new(&report.key(), report.to_text().into()).await.expect("it is stored");
+    eventually(|| space.stored_messages(1).len() > 100, || "epoch 1 grows".to_owned()).await;
+    eventually(|| space.stored_messages(0).is_empty(), || "epoch 0 is removed".to_owned()).await;
+    let removed = async {
+        while !depot.list(&fault_report_dir(CLUSTER)).await.expect("a store").is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(TEST_TIMEOUT, removed).await.expect("the report is removed");
+
+    tokio::task::spawn_blocking(move || handle.stop()).await.expect("no panic").expect("it stops");
+    ingest.stop().await;
+    assert_eq!(space.newest_epoch().await.expect("a log"), Some(1));
+}
+
+/// Returns the number of the record that ends at a message, with its digest.
+fn find_record(space: &MemoryLogSpace, position: u64) -> Option<(u64, RecordDigest)> {
+    let mut reader = RecordReader::new();
+    for message in space.stored_messages(0) {
+        let is_head = message.kind == MessageKind::Head;
+        let read = reader.push(is_head, message.payload).expect("the log is not damaged");
+        if message.sequence == position {
+            return read.map(|read| (read.record.link().number, read.digest));
+        }
+    }
+    None
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_writes_a_snapshot_if_nobody_else_does() {
+    let localnet = open_localnet();
+    let space = MemoryLogSpace::new();
+    let depot = open_depot();
+    let config = IngestConfig {
+        max_age: Duration::from_millis(200),
+        upkeep_interval: Duration::from_millis(20),
+        ..ingest_config()
+    };
+    let (ingest, sink) = start_ingest(config, &localnet, &space, depot.clone());
+    let handle = localnet.start(vec![sink]).expect("the ledger starts");
+    let found = async {
+        loop {
+            for key in newest_snapshots(&depot, CLUSTER).await.expect("a store") {
+                // It may be removed meanwhile.
+                if let Ok(manifest) = load_manifest(&depot, &key.key, None).await
+                    && manifest.position > 0
+                {
+                    return manifest;
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let manifest = tokio::time::timeout(TEST_TIMEOUT, found).await.expect("a snapshot");
+    tokio::task::spawn_blocking(move || handle.stop()).await.expect("no panic").expect("it stops");
+    ingest.stop().await;
+    assert_eq!(manifest.epoch, 0);
+    let expected = Some((manifest.block.number, manifest.block_digest));
+    assert_eq!(find_record(&space, manifest.position), expected);
 }

@@ -8,6 +8,7 @@
 
 use chain_solana::wire::{BlockKey, BlockName, RecordChain, SnapshotRecord};
 use cluster_snapshot::ManifestKey;
+use cluster_snapshot::fault_reports::FaultReport;
 use ledger::Commitment;
 use replicated_log::LogError;
 use tokio::time::Instant;
@@ -15,7 +16,6 @@ use tokio::time::Instant;
 use super::LogFollower;
 use crate::clock::{now, unix_ms};
 use crate::fault::{Fault, check_level};
-use crate::fault_reports::FaultReport;
 use crate::first_record::FirstRecord;
 use crate::input_queue::{Input, Jump, Rebase, WriterEnded};
 use crate::log_position::{LogPosition, RecentBlocks, RecordPosition};

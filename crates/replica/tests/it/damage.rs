@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use chain_solana::wire::{BlockName, EncodedRecord, Mark, RecordDigest};
 use chain_solana::{AccountWrite, Block, RevertReason};
-use ledger::{AddressId, Commitment, StoredRecord};
-use replica::fault_reports::{
+use cluster_snapshot::fault_reports::{
     FAULT_REPORT_BYTES_MAX, FaultReport, fault_report_dir, parse_fault_report_key,
 };
+use ledger::{AddressId, Commitment, StoredRecord};
 use replica::{Replica, ReplicaConfig, ReplicaError, ReplicaState};
 use replicated_log::memory::{Faults, ReadFaults};
 use solana::{Account, VerificationLevel};

@@ -20,8 +20,6 @@ const LATE_OPERATIONS_MAX: usize = 8;
 pub(super) struct Space {
     state: Mutex<SpaceState>,
     changes: watch::Sender<()>,
-    /// Size of an epoch at which its oldest messages are removed.
-    bytes_max: u64,
 }
 
 /// Content of all epochs, and the schedule of faults.
@@ -44,14 +42,14 @@ struct LateAppend {
 }
 
 impl Space {
-    pub(super) fn new(faults: Faults, bytes_max: u64) -> Self {
+    pub(super) fn new(faults: Faults) -> Self {
         let state = SpaceState {
             schedule: FaultSchedule::new(faults),
             streams: BTreeMap::new(),
             late_appends: Vec::new(),
             streams_created: 0,
         };
-        Self { state: Mutex::new(state), changes: watch::Sender::new(()), bytes_max }
+        Self { state: Mutex::new(state), changes: watch::Sender::new(()) }
     }
 
     /// Starts to listen for changes.
@@ -139,7 +137,7 @@ impl Space {
         check_batch(&name_epoch(epoch), &batch)?;
         let mut state = self.start_operation(epoch);
         let result = state.append_with_fault(epoch, after, batch);
-        state.remove_surplus(epoch, self.bytes_max);
+        state.remove_surplus(epoch);
         drop(state);
         self.changes.send_replace(());
         result
@@ -160,7 +158,7 @@ impl Space {
     pub(super) fn start_operation(&self, epoch: u64) -> MutexGuard<'_, SpaceState> {
         let mut state = self.state.lock();
         if state.advance(epoch) {
-            state.remove_surplus(epoch, self.bytes_max);
+            state.remove_surplus(epoch);
             self.changes.send_replace(());
         }
         state
@@ -262,16 +260,14 @@ impl SpaceState {
         self.late_appends.push(LateAppend { epoch, after, batch, operations });
     }
 
-    /// Applies the limits of an epoch.
-    fn remove_surplus(&mut self, epoch: u64, bytes_max: u64) {
+    /// Applies the limit of an epoch.
+    fn remove_surplus(&mut self, epoch: u64) {
         let messages_max = match self.schedule.faults().messages_max {
             0 => usize::MAX,
             max => max,
         };
         if let Some(stream) = self.streams.get_mut(&epoch) {
-            while stream.len() > 1
-                && (stream.len() > messages_max || stream.payload_bytes() > bytes_max)
-            {
+            while stream.len() > 1 && stream.len() > messages_max {
                 stream.remove_oldest();
             }
         }

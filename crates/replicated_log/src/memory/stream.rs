@@ -1,11 +1,11 @@
 //! The messages of one epoch in memory.
 //!
-//! Invariant: sequences are without gaps from `first` to `last`, and the oldest message is not a lost one. A stream knows
-//! its end although all its messages were removed.
+//! Invariant: sequences are without gaps from `first` to `last`, and the oldest message is not a lost one. A stream
+//! knows its end although all its messages were removed.
 
 use std::collections::VecDeque;
 
-use crate::message::{LogMessage, MessageKind, StoredMessage, Tail};
+use crate::message::{LogMessage, StoredMessage, Tail};
 
 /// Stored messages of an epoch, from its creation to its deletion.
 #[derive(Debug)]
@@ -16,12 +16,11 @@ pub(super) struct Stream {
     first: u64,
     /// The messages from `first` on. `None` is a lost one.
     messages: VecDeque<Option<LogMessage>>,
-    payload_bytes: u64,
 }
 
 impl Stream {
     pub(super) const fn new(instance: u64) -> Self {
-        Self { instance, first: 1, messages: VecDeque::new(), payload_bytes: 0 }
+        Self { instance, first: 1, messages: VecDeque::new() }
     }
 
     /// The oldest sequence, or 1 in an empty stream.
@@ -38,16 +37,11 @@ impl Stream {
         self.messages.len()
     }
 
-    pub(super) const fn payload_bytes(&self) -> u64 {
-        self.payload_bytes
-    }
-
     /// Appends a batch if the stream ends at `after`. Returns whether it did.
     pub(super) fn append(&mut self, after: u64, batch: Vec<LogMessage>) -> bool {
         if self.last() != after {
             return false;
         }
-        self.payload_bytes += batch.iter().map(count_bytes).sum::<u64>();
         self.messages.extend(batch.into_iter().map(Some));
         true
     }
@@ -75,16 +69,8 @@ impl Stream {
     }
 
     pub(super) fn tail(&self) -> Tail {
-        let is_head = |message: &Option<LogMessage>| {
-            message.as_ref().is_some_and(|message| message.kind == MessageKind::Head)
-        };
-        let head = self.messages.iter().rposition(is_head);
         let last = self.last();
-        Tail {
-            first: if last == 0 { 0 } else { self.first },
-            last,
-            head: head.and_then(|index| self.stored_message(self.first + index as u64)),
-        }
+        Tail { first: if last == 0 { 0 } else { self.first }, last }
     }
 
     /// Removes the messages before `first`, except the last message.
@@ -96,9 +82,8 @@ impl Stream {
 
     /// Removes the oldest message, and the lost ones after it.
     pub(super) fn remove_oldest(&mut self) {
-        if let Some(message) = self.messages.pop_front() {
+        if self.messages.pop_front().is_some() {
             self.first += 1;
-            self.payload_bytes -= message.as_ref().map_or(0, count_bytes);
         }
         self.remove_lost_oldest();
     }
@@ -107,14 +92,14 @@ impl Stream {
     pub(super) fn remove_all(&mut self) {
         self.first = self.last() + 1;
         self.messages.clear();
-        self.payload_bytes = 0;
     }
 
     /// Loses a message for all readers. The stream begins after it if it was the oldest.
     pub(super) fn lose_message(&mut self, sequence: u64) {
         let index = self.find_index(sequence);
-        let lost = index.and_then(|index| self.messages.get_mut(index)).and_then(Option::take);
-        self.payload_bytes -= lost.as_ref().map_or(0, count_bytes);
+        if let Some(message) = index.and_then(|index| self.messages.get_mut(index)) {
+            *message = None;
+        }
         self.remove_lost_oldest();
     }
 
@@ -127,11 +112,7 @@ impl Stream {
 
     /// Removes the messages after `last`.
     pub(super) fn cut_after(&mut self, last: u64) {
-        while self.last() > last
-            && let Some(message) = self.messages.pop_back()
-        {
-            self.payload_bytes -= message.as_ref().map_or(0, count_bytes);
-        }
+        while self.last() > last && self.messages.pop_back().is_some() {}
     }
 
     /// Flips a bit of a stored payload, if there is such a message and it has a payload.
@@ -145,8 +126,4 @@ impl Stream {
             message.payload = payload.into();
         }
     }
-}
-
-fn count_bytes(message: &LogMessage) -> u64 {
-    message.payload.len() as u64
 }

@@ -94,6 +94,11 @@ impl Connection {
         LogError::with_reason(self.location.as_str(), attempt, reason)
     }
 
+    /// Creates the error of an operation for which the servers have no space.
+    pub(super) fn no_space(&self, attempt: impl Into<String>, reason: impl Display) -> LogError {
+        LogError::with_no_space(self.location.as_str(), attempt, reason)
+    }
+
     /// Creates the error of an operation that met a stored message which no append has written.
     pub(super) fn damage(&self, attempt: impl Into<String>, damage: impl Display) -> LogError {
         LogError::with_damage(self.location.as_str(), attempt, damage)

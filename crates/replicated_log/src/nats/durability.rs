@@ -139,7 +139,7 @@ fn find_sync_faults(servers: &BTreeMap<String, ServerSettings>) -> Vec<String> {
     let fix = "jetstream { sync_interval: always }";
     if servers.is_empty() {
         return vec![format!(
-            "no server tells whether it syncs before it acknowledges ({fix}): export {SETTINGS_SUBJECT} of the system \
+            "no server reports whether it syncs before it acknowledges ({fix}): export {SETTINGS_SUBJECT} of the system \
              account to the account of the log"
         )];
     }

@@ -1,11 +1,10 @@
 //! The log of one epoch: one append at a time, and any number of readers.
 //!
-//! Invariant: [`tail`](Log::tail) reads both the extent and the last head from the stream's leader. Any server responds
-//! to a direct get, even one that is behind. The extent may end within a batch that the leader is storing; a request
-//! for a message waits for the rest of it. So an extent that is the same before and after that request ends with a
-//! whole batch. A new leader may still be applying its last messages, and one that was cut off responds until it steps
-//! down. So an extent that ends before a message which this process knows is requested again for
-//! [`EXTENT_CHECKS`] times [`EXTENT_CHECK_INTERVAL`].
+//! Invariant: [`tail`](Log::tail) reads the extent from the stream's leader. It may end within a batch that the leader
+//! is storing; a request for a message waits for the rest of it. So an extent that is the same before and after that
+//! request ends with a whole batch. A new leader may still be applying its last messages, and one that was cut off
+//! responds until it steps down. So an extent that ends before a message which this process knows is requested again
+//! for [`EXTENT_CHECKS`] times [`EXTENT_CHECK_INTERVAL`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,9 +21,9 @@ use super::epoch_stream::EpochStream;
 use super::reader::{EXTENT_CHECK_INTERVAL, EXTENT_CHECKS, NatsReader};
 use crate::error::{AppendError, LogError};
 use crate::log::{Log, LogReader};
-use crate::message::{LogMessage, MessageKind, StoredMessage, Tail};
+use crate::message::{LogMessage, Tail};
 
-/// Number of tries to get an extent and a head that belong together, while another writer appends.
+/// Number of tries to get an extent that is the same before and after a request, while another writer appends.
 const TAIL_TRIES: usize = 10;
 const TAIL_ATTEMPT: &str = "read the end of the log";
 
@@ -100,31 +99,23 @@ impl EpochLog {
             if state.messages == 0 {
                 return Ok(empty_tail(state));
             }
-            let head = self.find_last_head(&stream, last).await?;
+            self.await_batch(&stream).await?;
             stream = self.epoch.stream_info(TAIL_ATTEMPT).await?;
             if stream.cached_info().state.last_sequence == last {
-                return Ok(Tail { first, last, head });
+                return Ok(Tail { first, last });
             }
         }
         let reason = format!("it grew {TAIL_TRIES} times");
         Err(self.epoch.connection.error_with_reason(TAIL_ATTEMPT, reason))
     }
 
-    /// Asks the stream's leader for the last head of a log that ends at `last`.
-    async fn find_last_head(
-        &self,
-        stream: &Stream,
-        last: u64,
-    ) -> Result<Option<StoredMessage>, LogError> {
+    /// Waits until the stream's leader has stored the batch that it is storing. Any server responds to a direct get,
+    /// even one that is behind, so this is a request to the leader.
+    async fn await_batch(&self, stream: &Stream) -> Result<(), LogError> {
         let subject = &self.epoch.stream.head_subject;
         match stream.get_last_raw_message_by_subject(subject).await {
-            Ok(message) => Ok(Some(StoredMessage {
-                sequence: message.sequence,
-                kind: MessageKind::Head,
-                payload: message.payload,
-                pending: last.saturating_sub(message.sequence),
-            })),
-            Err(err) if err.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Ok(_) => Ok(()),
+            Err(err) if err.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(()),
             Err(err) => Err(self.epoch.connection.error(TAIL_ATTEMPT, err)),
         }
     }
@@ -152,7 +143,7 @@ impl Log for EpochLog {
 /// Returns the tail of a log without messages: a new one, or one whose messages were all removed.
 fn empty_tail(state: &State) -> Tail {
     let last = state.last_sequence;
-    Tail { first: if last == 0 { 0 } else { last.saturating_add(1) }, last, head: None }
+    Tail { first: if last == 0 { 0 } else { last.saturating_add(1) }, last }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use super::reader::{ObjectReader, ReadSettings};
 use super::retention::{EarlierEnd, Retention, remove_aged};
 use crate::error::{AppendError, LogError};
 use crate::log::{Log, LogReader};
-use crate::message::{LogMessage, MessageKind, StoredMessage, Tail, check_batch};
+use crate::message::{LogMessage, Tail, check_batch};
 
 /// Age at which a known end is listed again before an append. It is shorter than the time for which each batch stays
 /// ([`BATCH_AGE_MIN`](super::retention::BATCH_AGE_MIN)).
@@ -194,13 +194,13 @@ impl EpochLog {
         let started_at = Instant::now();
         let Some(newest) = self.read_newest_batch().await? else {
             self.note_end(KnownEnd { first: 0, last: 0, listed_at: started_at });
-            return Ok(Tail { first: 0, last: 0, head: None });
+            return Ok(Tail { first: 0, last: 0 });
         };
         let last = newest.last();
         self.note_end(KnownEnd { first: newest.first, last, listed_at: started_at });
         let oldest = self.files.list_batches(0, 1).await?;
         let first = oldest.batches.first().map_or(newest.first, |batch| batch.first);
-        Ok(Tail { first, last, head: find_last_head(&newest) })
+        Ok(Tail { first, last })
     }
 }
 
@@ -225,16 +225,4 @@ impl Log for EpochLog {
     fn remove_old(&self, needed_from: u64) -> BoxFuture<'_, Result<usize, LogError>> {
         Box::pin(self.remove_old_at(read_clock_ms(), needed_from))
     }
-}
-
-/// Returns the last head of a batch. Each batch begins with a head.
-fn find_last_head(batch: &Batch) -> Option<StoredMessage> {
-    let index = batch.messages.iter().rposition(|message| message.kind == MessageKind::Head)?;
-    let sequence = batch.first + index as u64;
-    Some(StoredMessage {
-        sequence,
-        kind: MessageKind::Head,
-        payload: batch.messages[index].payload.clone(),
-        pending: batch.last() - sequence,
-    })
 }

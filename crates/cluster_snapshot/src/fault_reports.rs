@@ -6,8 +6,8 @@
 //!
 //! Numbers in the name have leading zeros. Replicas that stop at the same message write one object. A reader ignores
 //! keys that it does not know. A report is of no more interest once a newer epoch of the log has its first record.
-//! Not here: the store, and the reaction of the leader (`ingest`): it opens an epoch from a snapshot of its own root, once
-//! that is above [`FaultReport::slot`].
+//! Not here: when a replica reports (`replica`), and the reaction of the leader (`ingest`): it opens an epoch from a
+//! snapshot of its own root, once that is above [`FaultReport::slot`].
 
 use std::collections::HashMap;
 

@@ -11,11 +11,11 @@
 use std::sync::Arc;
 
 use chain_solana::RevertReason;
-use chain_solana::wire::Mark;
+use chain_solana::wire::{BlockKey, Mark};
 use ledger::Slot;
 
 use crate::batch::{BatchBuilder, BatchError};
-use crate::log_chain::{BlockKey, LogChain};
+use crate::log_chain::LogChain;
 use crate::own_chain::{Item, ItemKind, OwnBlock, OwnChain};
 
 /// The result of an item.

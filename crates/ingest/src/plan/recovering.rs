@@ -6,7 +6,7 @@
 
 use replicated_log::{StoredMessage, Tail};
 
-use super::phase::{Following, Learning, Phase};
+use super::phase::{Following, Phase, Recovering};
 use super::{Action, DAMAGES_MAX, Now, Obstacle, Plan, READ_TIME_MAX, ReadFailure};
 use crate::log_chain::Damage;
 use crate::record_stream::{RecordStream, StreamError};
@@ -22,18 +22,18 @@ const SHORTER_LEASES: u32 = 2;
 impl Plan {
     /// Reads the window. Its messages never arrive if the log was created again after it was measured, so the newest
     /// epoch is looked for after a while without a message.
-    pub(super) fn next_learning_action(&mut self, now: Now) -> Action {
-        let Phase::Learning(learning) = &self.phase else { return Action::Wait(None) };
-        let Some(since) = learning.read_since else {
-            return Action::Read(learning.stream.position());
+    pub(super) fn next_recovering_action(&mut self, now: Now) -> Action {
+        let Phase::Recovering(recovering) = &self.phase else { return Action::Wait(None) };
+        let Some(since) = recovering.read_since else {
+            return Action::Read(recovering.stream.position());
         };
         let until = since + READ_TIME_MAX;
         if now.elapsed < until {
             return Action::Wait(Some(until));
         }
         // The log may count a message that it lost.
-        let epoch = learning.epoch;
-        let wanted = learning.stream.position() + 1;
+        let epoch = recovering.epoch;
+        let wanted = recovering.stream.position() + 1;
         if self.replace_at_obstacle(epoch, wanted, now) {
             return self.next_opening_action(now);
         }
@@ -57,8 +57,8 @@ impl Plan {
                 if let Some(sequence) = hole {
                     return self.handle_read_failure(ReadFailure::Damaged { sequence }, now);
                 }
-                let learning = Learning::new(epoch, tail, FIRST_WINDOW);
-                self.phase = Phase::Learning(Box::new(learning));
+                let recovering = Recovering::new(epoch, tail, FIRST_WINDOW);
+                self.phase = Phase::Recovering(Box::new(recovering));
             }
             // Confirmed messages are gone: the log was created again, or restored from an older backup.
             Phase::Following(following) if following.is_longer_than(tail.last) => {
@@ -78,10 +78,10 @@ impl Plan {
 
     pub(super) fn end_reader_opening(&mut self, result: Result<(), ()>, now: Now) {
         match (&mut self.phase, result) {
-            (Phase::Learning(learning), Ok(())) => learning.read_since = Some(now.elapsed),
+            (Phase::Recovering(recovering), Ok(())) => recovering.read_since = Some(now.elapsed),
             (Phase::Following(following), Ok(())) => following.note_reader(now.elapsed),
-            (Phase::Learning(learning), Err(())) => {
-                self.phase = Phase::Measuring { epoch: learning.epoch };
+            (Phase::Recovering(recovering), Err(())) => {
+                self.phase = Phase::Measuring { epoch: recovering.epoch };
                 self.delay(now);
             }
             (_, Ok(())) => {}
@@ -91,7 +91,7 @@ impl Plan {
 
     pub(super) fn handle_message(&mut self, message: &StoredMessage, now: Now) {
         match self.phase {
-            Phase::Learning(_) => self.learn(message, now),
+            Phase::Recovering(_) => self.recover(message, now),
             Phase::Following(_) => self.follow(message, now),
             _ => {}
         }
@@ -102,8 +102,8 @@ impl Plan {
             return self.handle_damaged_message(sequence, now);
         }
         match &mut self.phase {
-            Phase::Learning(learning) => {
-                let epoch = learning.epoch;
+            Phase::Recovering(recovering) => {
+                let epoch = recovering.epoch;
                 self.note_read_failure(failure);
                 // The log may have lost its oldest messages meanwhile, or may be replaced by another epoch.
                 self.note_truncation(failure);
@@ -129,7 +129,7 @@ impl Plan {
     fn handle_damaged_message(&mut self, sequence: u64, now: Now) {
         let epoch = match &self.phase {
             Phase::Measuring { epoch } => *epoch,
-            Phase::Learning(learning) => learning.epoch,
+            Phase::Recovering(recovering) => recovering.epoch,
             Phase::Following(following) => following.epoch,
             _ => return,
         };
@@ -158,15 +158,15 @@ impl Plan {
         false
     }
 
-    fn learn(&mut self, message: &StoredMessage, now: Now) {
-        let Phase::Learning(learning) = &mut self.phase else { return };
-        if learning.read_since.is_none() {
+    fn recover(&mut self, message: &StoredMessage, now: Now) {
+        let Phase::Recovering(recovering) = &mut self.phase else { return };
+        if recovering.read_since.is_none() {
             return;
         }
-        learning.read_since = Some(now.elapsed);
-        let applied = match learning.stream.push(message) {
+        recovering.read_since = Some(now.elapsed);
+        let applied = match recovering.stream.push(message) {
             Ok(Some(record)) => {
-                let applied = learning.chain.apply(&record.head, record.sequence);
+                let applied = recovering.chain.apply(&record.head, record.sequence);
                 if applied.is_ok() {
                     self.damages = 0;
                 }
@@ -176,11 +176,11 @@ impl Plan {
             Err(err) => Err(err),
         };
         match applied {
-            Ok(()) if learning.stream.position() >= learning.tail.last => self.end_window(now),
+            Ok(()) if recovering.stream.position() >= recovering.tail.last => self.end_window(now),
             Ok(()) => {}
             Err(StreamError::Version(err)) => self.stop(err.to_string()),
             Err(StreamError::Damage(damage)) => {
-                let epoch = learning.epoch;
+                let epoch = recovering.epoch;
                 self.handle_damage(epoch, damage, now);
             }
         }
@@ -195,7 +195,9 @@ impl Plan {
         }
         match &mut self.phase {
             Phase::Following(following) => following.reopen_reader(),
-            Phase::Learning(learning) if learning.chain.position() > 0 => learning.reopen_reader(),
+            Phase::Recovering(recovering) if recovering.chain.position() > 0 => {
+                recovering.reopen_reader()
+            }
             _ => self.phase = Phase::Measuring { epoch },
         }
         self.delay(now);
@@ -203,20 +205,21 @@ impl Plan {
 
     /// Follows the log if the window has its root, or reads a larger one.
     fn end_window(&mut self, now: Now) {
-        let Phase::Learning(learning) = &mut self.phase else { return };
-        let epoch = learning.epoch;
-        if learning.chain.has_root() {
-            let chain = std::mem::take(&mut learning.chain);
-            let stream = std::mem::replace(&mut learning.stream, RecordStream::after_record(0));
+        let Phase::Recovering(recovering) = &mut self.phase else { return };
+        let epoch = recovering.epoch;
+        if recovering.chain.has_root() {
+            let chain = std::mem::take(&mut recovering.chain);
+            let stream = std::mem::replace(&mut recovering.stream, RecordStream::after_record(0));
             self.damages = 0;
             return self.start_following(Following::new(epoch, chain, stream, now.elapsed));
         }
-        let is_whole = learning.tail.last.saturating_sub(learning.window) < learning.tail.first;
+        let is_whole =
+            recovering.tail.last.saturating_sub(recovering.window) < recovering.tail.first;
         if is_whole {
             return self.replace_epoch(epoch, "the log begins above its root".into(), now);
         }
-        let window = learning.window * WINDOW_FACTOR;
-        let learning = Learning::new(epoch, learning.tail.clone(), window);
-        self.phase = Phase::Learning(Box::new(learning));
+        let window = recovering.window * WINDOW_FACTOR;
+        let recovering = Recovering::new(epoch, recovering.tail.clone(), window);
+        self.phase = Phase::Recovering(Box::new(recovering));
     }
 }

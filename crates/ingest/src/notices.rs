@@ -1,0 +1,68 @@
+//! The lines of the program's log: changes of the plan, and errors that repeat.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_client::describe_error;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::plan::Notice;
+
+/// Interval of lines about an error that repeats.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Writes the line of a notice.
+pub(crate) fn log_notice(notice: &Notice) {
+    match notice {
+        Notice::Leads { epoch, term } => {
+            tracing::info!(epoch, term, "this ingester appends to the log");
+        }
+        Notice::Follows { epoch, term } => {
+            tracing::info!(epoch, term, "another ingester appends to the log");
+        }
+        Notice::OpensEpoch { epoch, reason } => {
+            tracing::warn!(epoch, %reason, "the log gets a new epoch");
+        }
+        Notice::Epoch(epoch) => tracing::info!(epoch, "the log is followed"),
+        Notice::Disagrees { slot, what } => {
+            tracing::error!(slot, what, "a block of the log differs from that of this ledger");
+        }
+        Notice::Damaged(damage) => tracing::error!(%damage, "the log is damaged"),
+        Notice::LostLog(failure) => tracing::error!(?failure, "messages of the log are gone"),
+        Notice::RefusedBatch(reason) => tracing::error!(reason, "the log refused an append"),
+        Notice::SnapshotTooSlow { took, queue_bytes_max } => tracing::error!(
+            ?took,
+            queue_bytes_max,
+            "blocks were dropped while the snapshot of a new epoch was written: the queue is too small for the size \
+             of the state"
+        ),
+        Notice::Full => tracing::warn!("the log takes no more messages"),
+        Notice::Stopped(reason) => tracing::error!(reason, "nothing more is appended to the log"),
+    }
+}
+
+/// Logs errors that repeat now and then only.
+#[derive(Clone, Default)]
+pub(crate) struct ErrorLines(Arc<Mutex<Option<LoggedError>>>);
+
+struct LoggedError {
+    text: String,
+    at: Instant,
+}
+
+impl ErrorLines {
+    /// Writes the line of an error, unless the last line was the same a moment ago.
+    pub(crate) fn report(&self, err: &dyn Error) {
+        let text = describe_error(err);
+        let now = Instant::now();
+        let mut last = self.0.lock();
+        let is_repeated =
+            last.as_ref().is_some_and(|it| it.text == text && now < it.at + LINE_INTERVAL);
+        if !is_repeated {
+            tracing::warn!(err = text, "an operation failed and is repeated");
+            *last = Some(LoggedError { text, at: now });
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The inputs and outputs of a plan: events and outcomes of actions, actions, and notices for operators.
+//!
+//! Not here: the decisions (`plan`), operations and lines of the log (`driver`, `notices`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chain_solana::wire::{BlockName, RecordDigest};
+use cluster_snapshot::fault_reports::FaultReport;
+use ledger::Slot;
+use replicated_log::{StoredMessage, Tail};
+use solana_hash::Hash;
+
+use super::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
+use crate::batch::Batch;
+use crate::log_chain::Damage;
+use crate::own_chain::OwnEvent;
+
+/// An operation on the log or on the store of snapshots.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    /// Nothing to do before an input, or before this time.
+    Wait(Option<Duration>),
+    /// Ask for the snapshots of the cluster.
+    CheckChain,
+    /// Ask for the newest epoch.
+    FindEpoch,
+    /// Open an existing epoch, which later actions are about.
+    OpenEpoch(u64),
+    /// Ask for the extent of the log.
+    AskTail,
+    /// Read the log after this message. Replaces an earlier reader.
+    Read(u64),
+    /// Append a batch.
+    Append(Box<Batch>),
+    /// Retain the final view for a snapshot.
+    RetainView,
+    /// Write a snapshot of the retained view.
+    WriteSnapshot(SnapshotRequest),
+    /// Create an epoch.
+    CreateEpoch(u64),
+    /// Append nothing more: this ingester cannot serve this log.
+    Stop,
+}
+
+/// The outcome of an action. It is `Err(())` if the operation failed; the driver has logged the reason.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// The snapshots of the cluster, if it has some.
+    ChainChecked(Result<Option<FoundSnapshots>, ()>),
+    EpochFound(Result<Option<u64>, ()>),
+    EpochOpened(Result<(), ()>),
+    TailRead(Result<Tail, ()>),
+    ReaderOpened(Result<(), ()>),
+    /// The sequence of the last message.
+    Appended(Result<u64, AppendFailure>),
+    ViewRetained(ViewBlock),
+    SnapshotWritten(Result<WrittenSnapshot, ()>),
+    EpochCreated(Result<(), ()>),
+}
+
+/// The chain and the epochs that the snapshots of a cluster name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FoundSnapshots {
+    pub(crate) genesis_hash: Hash,
+    /// The newest epoch of the log that a snapshot is of. It may have no record.
+    pub(crate) newest_epoch: u64,
+    /// The epoch of the newest snapshot, if the snapshot proves that the epoch had records.
+    pub(crate) logged_epoch: Option<u64>,
+}
+
+/// A block of the log that a snapshot can be taken of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LoggedBlock {
+    pub(crate) epoch: u64,
+    /// Sequence of the last message of its record; 0 if an epoch starts with the snapshot.
+    pub(crate) position: u64,
+    pub(crate) name: BlockName,
+    /// Digest of its record.
+    pub(crate) digest: RecordDigest,
+}
+
+/// Why an append failed, as far as the plan reacts to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AppendFailure {
+    Fenced { last: u64 },
+    Unknown,
+    Full,
+    Refused(String),
+}
+
+/// Why a reader ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadFailure {
+    /// The log said that messages from the requested sequence on were removed before they were read.
+    Truncated { wanted: u64 },
+    /// This message is missing between others, or damaged in the log itself.
+    Damaged { sequence: u64 },
+    /// The log was deleted or replaced.
+    Gone,
+    /// It may work again.
+    Failed,
+}
+
+/// An input of the plan.
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    Own(OwnEvent),
+    Message(StoredMessage),
+    ReadFailed(ReadFailure),
+    /// A replica has reported a fault of the log.
+    Reported(FaultReport),
+    Done(Outcome),
+}
+
+/// A change that an operator wants to know of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// This ingester leads.
+    Leads { epoch: u64, term: u64 },
+    /// Another ingester leads.
+    Follows { epoch: u64, term: u64 },
+    /// The log ends, and a new epoch follows.
+    OpensEpoch { epoch: u64, reason: Arc<str> },
+    /// The epoch that is followed from now on.
+    Epoch(u64),
+    /// The own block differs from that of the log.
+    Disagrees { slot: Slot, what: &'static str },
+    /// A record does not continue the log.
+    Damaged(Damage),
+    /// Messages that the reader needs are gone.
+    LostLog(ReadFailure),
+    /// A batch was refused.
+    RefusedBatch(String),
+    /// Blocks were dropped while the snapshot of a new epoch was written, which is written again.
+    SnapshotTooSlow { took: Duration, queue_bytes_max: usize },
+    /// The log takes no more messages for now.
+    Full,
+    /// This ingester appends nothing more.
+    Stopped(String),
+}

@@ -1,0 +1,38 @@
+//! Comparison of the own blocks with those of the log: two sources of one chain should not differ.
+//!
+//! Not here: a log of another chain, which stops the ingester (`following`).
+
+use chain_solana::wire::{BlockKey, RecordHead, RecordKind};
+
+use super::phase::Phase;
+use super::{Notice, Plan};
+
+impl Plan {
+    /// Compares the block of a record with the own one, if there is one.
+    pub(super) fn compare_record(&mut self, head: &RecordHead) {
+        if let RecordKind::Block { name, blockhash, .. } = head.kind {
+            self.compare_with_log(&BlockKey { slot: name.slot, blockhash });
+        }
+    }
+
+    /// Compares the own block of this name with that of the log, if both have it.
+    pub(super) fn compare_with_log(&mut self, key: &BlockKey) {
+        let Phase::Following(following) = &self.phase else { return };
+        let in_log = following.chain.find(key).and_then(|number| following.chain.block(number));
+        let (Some(in_log), Some(own)) = (in_log, self.own.find(key)) else { return };
+        // The writes of a jump are the difference to an older block.
+        if own.is_jump || in_log.parent_slot != own.parent.slot {
+            return;
+        }
+        let (Some(in_log), Some(own)) = (in_log.digests, own.digests()) else { return };
+        let slot = key.slot;
+        if in_log.state != own.state {
+            self.counters.state_disagreements += 1;
+            self.notices.push(Notice::Disagrees { slot, what: "state" });
+        }
+        if in_log.rest != own.rest {
+            self.counters.rest_disagreements += 1;
+            self.notices.push(Notice::Disagrees { slot, what: "rest" });
+        }
+    }
+}
