@@ -25,7 +25,7 @@ use crate::node::solana::SolanaProducer;
 use crate::node::solana::front_end::SolanaFrontEnd;
 use crate::node::solana::ledger::{LedgerHandles, LedgerProducer, OpenedLedger};
 use crate::node::{NodeConfig, Producer};
-use crate::replica::ReplicaConfig;
+use crate::replica::ReplicaNodeConfig;
 use crate::replica::archiver::Archiver;
 use crate::replica::front_end::ReplicaFrontEnd;
 use crate::replica::refusing_sender::RefusingSender;
