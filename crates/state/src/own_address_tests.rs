@@ -129,7 +129,7 @@ fn every_read_sees_the_own_address_of_a_packed_record() -> TestResult {
         assert_eq!(values, before.map(|(_, first)| first + number), "{id:?}");
     }
 
-    // They are those of the other fork, and those of the root, most of which are packed.
+    // The removed versions are those of the fork on the right, and those of the root, most of which are packed.
     let mut removed = Vec::new();
     state.finalize(left, &mut removed)?;
     assert_eq!(removed.len(), 2 * IDS.len());
