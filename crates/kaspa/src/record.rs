@@ -3,10 +3,12 @@
 //! Shape: a [`ScriptRecord`] is at the script's address and has up to [`INSIDE_MAX`] UTXOs. The others are
 //! [`OverflowUtxo`] records at their outpoints, with the script as key, and the script's record has their [`Totals`]. So a
 //! balance, and the length of a response, are known without them.
-//! Invariant: a packed record unpacks to its exact content.
-//! Cost: 40 bytes for a script with one UTXO of 10,000 sompi, and 39 for each further one inside. Blocks that are not
-//! final have their records one by one, 16 bytes longer: a record is in its packed form there, too, and its parts are read
-//! each time.
+//! Invariant: a packed record unpacks to its exact content. An overflow record needs its address for that, which is its
+//! outpoint.
+//! Cost: 40 bytes for a script with one UTXO of 10,000 sompi, and 39 for each further one inside. The overflow record of
+//! such a UTXO has 7 bytes, in addition to its address and its key. A covenant adds 32 bytes to a UTXO. Blocks that are
+//! not final have their records one by one. A script's is 16 bytes longer there: it is in its packed form, too, and its
+//! parts are read each time.
 //! Bounds: a script's record is packed up to [`PACKED_BYTES_MAX`] bytes. Longer ones, of scripts without an address, are
 //! stored unpacked.
 
@@ -39,6 +41,9 @@ mod flag {
     pub(super) const INDEX_SHIFT: u32 = 2;
     /// An index from here on follows the flags.
     pub(super) const LONG_INDEX: u8 = 63;
+    /// Set in place of an index in an overflow record: its address contains the index. The first byte of a script's
+    /// record does not have this bit.
+    pub(super) const OVERFLOW: u8 = 1 << 7;
 }
 
 /// Parts of a packed script record, in its first byte.
@@ -180,13 +185,28 @@ impl StoredUtxo {
     pub fn pack_without_id(&self, packed: &mut Vec<u8>) {
         let index = self.outpoint.index;
         let short_index = u8::try_from(index).ok().filter(|index| *index < flag::LONG_INDEX);
-        let mut flags = short_index.unwrap_or(flag::LONG_INDEX) << flag::INDEX_SHIFT;
-        flags |= if self.is_coinbase { flag::COINBASE } else { 0 };
-        flags |= if self.covenant_id.is_some() { flag::COVENANT } else { 0 };
-        packed.push(flags);
+        let index_bits = short_index.unwrap_or(flag::LONG_INDEX) << flag::INDEX_SHIFT;
+        packed.push(index_bits | self.flags());
         if short_index.is_none() {
             put_varint(packed, u64::from(index));
         }
+        self.pack_after_index(packed);
+    }
+
+    /// Appends everything but the outpoint: 3 to 53 bytes.
+    fn pack_without_outpoint(&self, packed: &mut Vec<u8>) {
+        packed.push(flag::OVERFLOW | self.flags());
+        self.pack_after_index(packed);
+    }
+
+    /// Returns the flags other than the index.
+    fn flags(&self) -> u8 {
+        let coinbase = if self.is_coinbase { flag::COINBASE } else { 0 };
+        let covenant = if self.covenant_id.is_some() { flag::COVENANT } else { 0 };
+        coinbase | covenant
+    }
+
+    fn pack_after_index(&self, packed: &mut Vec<u8>) {
         put_varint(packed, self.amount);
         put_varint(packed, self.block_daa_score);
         if let Some(Hash(covenant_id)) = &self.covenant_id {
@@ -196,17 +216,29 @@ impl StoredUtxo {
 
     /// Reads what [`Self::pack_without_id`] appended, and moves `rest` behind it. `None` if the bytes are not its.
     pub fn unpack_after_id(transaction_id: Hash, rest: &mut &[u8]) -> Option<Self> {
-        let (flags, after) = rest.split_first()?;
-        *rest = after;
+        let flags = take_byte(rest)?;
         let index = match flags >> flag::INDEX_SHIFT {
             flag::LONG_INDEX => u32::try_from(take_varint(rest)?).ok()?,
             index => u32::from(index),
         };
+        Self::unpack_after_index(Outpoint { transaction_id, index }, flags, rest)
+    }
+
+    /// Reads the bytes of [`Self::pack_without_outpoint`], and moves `rest` behind them. `None` if they are not its.
+    fn unpack_after_outpoint(outpoint: Outpoint, rest: &mut &[u8]) -> Option<Self> {
+        let flags = take_byte(rest)?;
+        if flags & !(flag::COINBASE | flag::COVENANT) != flag::OVERFLOW {
+            return None;
+        }
+        Self::unpack_after_index(outpoint, flags, rest)
+    }
+
+    fn unpack_after_index(outpoint: Outpoint, flags: u8, rest: &mut &[u8]) -> Option<Self> {
         let amount = take_varint(rest)?;
         let block_daa_score = take_varint(rest)?;
         let covenant_id = if flags & flag::COVENANT == 0 { None } else { Some(take_hash(rest)?) };
         Some(Self {
-            outpoint: Outpoint { transaction_id, index },
+            outpoint,
             amount,
             block_daa_score,
             is_coinbase: flags & flag::COINBASE != 0,
@@ -271,13 +303,7 @@ impl ScriptRecord {
 
     /// Returns the totals of all UTXOs of the script.
     pub fn totals(&self) -> Totals {
-        let sum = |sum: Totals, utxo: StoredUtxo| Totals {
-            amount: sum.amount.saturating_add(utxo.amount),
-            count: sum.count + 1,
-            with_covenant: sum.with_covenant + u64::from(utxo.covenant_id.is_some()),
-        };
-        let parts = self.parts();
-        parts.utxos().fold(parts.outside, sum)
+        self.parts().totals()
     }
 
     /// Returns whether the script has no UTXO, so that the record can be removed.
@@ -376,6 +402,16 @@ impl<'a> ScriptParts<'a> {
         })
     }
 
+    /// Returns the totals of all UTXOs of the script.
+    fn totals(self) -> Totals {
+        let sum = |sum: Totals, utxo: StoredUtxo| Totals {
+            amount: sum.amount.saturating_add(utxo.amount),
+            count: sum.count.saturating_add(1),
+            with_covenant: sum.with_covenant.saturating_add(u64::from(utxo.covenant_id.is_some())),
+        };
+        self.utxos().fold(self.outside, sum)
+    }
+
     /// Returns whether another UTXO fits, and the record is packed even if it is the longest one, whatever the totals
     /// become later: they grow while the UTXOs inside stay. A record that has its script has no such limit of bytes.
     fn can_hold_another(&self) -> bool {
@@ -386,7 +422,8 @@ impl<'a> ScriptParts<'a> {
 }
 
 impl KaspaRecord {
-    /// Creates the record of a UTXO outside of its script's record.
+    /// Creates the record of a UTXO outside of its script's record. It must be stored at the address of its outpoint,
+    /// which its packed form leaves out.
     pub fn overflow(script: Address, utxo: StoredUtxo) -> Self {
         Self::Overflow(Box::new(OverflowUtxo { script, utxo }))
     }
@@ -419,12 +456,16 @@ impl Record for KaspaRecord {
         let start = packed.len();
         match self {
             Self::Script(record) => packed.extend_from_slice(&record.packed),
-            Self::Overflow(overflow) => overflow.utxo.pack(packed),
+            Self::Overflow(overflow) => overflow.utxo.pack_without_outpoint(packed),
         }
         packed.len() - start <= PACKED_BYTES_MAX
     }
 
-    fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<Self> {
+    fn unpack(
+        keys: &[(KeyKind, Address)],
+        packed: &[u8],
+        own_address: &dyn Fn() -> Address,
+    ) -> Option<Self> {
         let Some((_, script)) = keys.first() else {
             let mut inside = ScriptParts::parse(packed)?.inside;
             while !inside.is_empty() {
@@ -432,9 +473,18 @@ impl Record for KaspaRecord {
             }
             return Some(Self::Script(ScriptRecord { packed: packed.into() }));
         };
+        let outpoint = Outpoint::from_ledger_address(&own_address())?;
         let mut rest = packed;
-        let utxo = StoredUtxo::unpack(&mut rest)?;
+        let utxo = StoredUtxo::unpack_after_outpoint(outpoint, &mut rest)?;
         rest.is_empty().then(|| Self::overflow(*script, utxo))
+    }
+
+    /// Known for every record: only a script has a rank, and only among all records.
+    fn packed_rank(packed: &[u8], kind: Option<KeyKind>) -> Option<Option<u64>> {
+        if kind.is_some() || packed.first()? & flag::OVERFLOW != 0 {
+            return Some(None);
+        }
+        Some(Some(ScriptParts::parse(packed)?.totals().amount))
     }
 
     fn weight(&self) -> usize {
@@ -449,6 +499,12 @@ impl Record for KaspaRecord {
     fn global_rank(&self) -> Option<u64> {
         self.as_script().map(|record| record.totals().amount)
     }
+}
+
+fn take_byte(rest: &mut &[u8]) -> Option<u8> {
+    let (byte, after) = rest.split_first()?;
+    *rest = after;
+    Some(*byte)
 }
 
 fn take_hash(rest: &mut &[u8]) -> Option<Hash> {
@@ -482,15 +538,24 @@ mod tests {
         ScriptPublicKey::from_payload(&AddressPayload::PublicKey([7; 32]))
     }
 
-    /// Packs and unpacks; returns the packed length, or `None` if the record is not packed.
+    /// Packs and unpacks at the record's address; returns the packed length, or `None` if the record is not packed.
     fn repack(record: &KaspaRecord) -> Option<usize> {
+        let own_address = || match record {
+            KaspaRecord::Script(_) => unreachable!("a script's record does not request it"),
+            KaspaRecord::Overflow(overflow) => overflow.utxo.outpoint.ledger_address(),
+        };
         let mut keys = Vec::new();
         record.keys(&mut |kind, address| keys.push((kind, address)));
         let mut packed = vec![9; 3];
         let is_packed = record.pack(&mut packed);
         assert_eq!(packed[..3], [9; 3]);
         if is_packed {
-            assert_eq!(KaspaRecord::unpack(&keys, &packed[3..]).as_ref(), Some(record));
+            let unpacked = KaspaRecord::unpack(&keys, &packed[3..], &own_address);
+            assert_eq!(unpacked.as_ref(), Some(record));
+            for kind in [None, Some(SCRIPT_KEY)] {
+                let rank = kind.map_or_else(|| record.global_rank(), |kind| record.rank_in(kind));
+                assert_eq!(KaspaRecord::packed_rank(&packed[3..], kind), Some(rank));
+            }
         }
         is_packed.then_some(packed.len() - 3)
     }
@@ -500,6 +565,15 @@ mod tests {
         let mut record = ScriptRecord::new(&p2pk());
         assert_eq!(record.insert(utxo(1, 10_000)), Ok(Location::Inside));
         assert_eq!(repack(&KaspaRecord::Script(record)), Some(40));
+    }
+
+    #[test]
+    fn an_overflow_record_takes_7_bytes() {
+        let script = p2pk().ledger_address();
+        assert_eq!(repack(&KaspaRecord::overflow(script, utxo(1, 10_000))), Some(7));
+        assert_eq!(repack(&KaspaRecord::overflow(script, utxo(u32::MAX, 10_000))), Some(7));
+        let with_covenant = StoredUtxo { covenant_id: Some(Hash([9; 32])), ..utxo(1, 10_000) };
+        assert_eq!(repack(&KaspaRecord::overflow(script, with_covenant)), Some(7 + 32));
     }
 
     #[test]
@@ -617,15 +691,23 @@ mod tests {
         let mut packed = Vec::new();
         assert!(KaspaRecord::overflow(script, with_covenant(70)).pack(&mut packed));
         let keys = [(SCRIPT_KEY, script)];
-        assert!((0..packed.len()).all(|len| KaspaRecord::unpack(&keys, &packed[..len]).is_none()));
+        let at_outpoint = || with_covenant(70).outpoint.ledger_address();
+        let unpack = |packed: &[u8]| KaspaRecord::unpack(&keys, packed, &at_outpoint);
+        assert!(unpack(&packed).is_some());
+        assert!((0..packed.len()).all(|len| unpack(&packed[..len]).is_none()));
+        assert_eq!(KaspaRecord::unpack(&keys, &packed, &|| script), None, "not an outpoint");
         packed.push(0);
-        assert_eq!(KaspaRecord::unpack(&keys, &packed), None);
-        assert_eq!(KaspaRecord::unpack(&[], &[]), None);
-        assert_eq!(KaspaRecord::unpack(&[], &[part::SCRIPT, 0, 200, 1]), None);
+        assert_eq!(unpack(&packed), None);
+        packed.pop();
+        packed[0] ^= 1 << flag::INDEX_SHIFT;
+        assert_eq!(unpack(&packed), None, "an index in its flags");
+        let unpack = |packed: &[u8]| KaspaRecord::unpack(&[], packed, &|| script);
+        assert_eq!(unpack(&[]), None);
+        assert_eq!(unpack(&[part::SCRIPT, 0, 200, 1]), None);
         let mut record = ScriptRecord::new(&p2pk());
         assert_eq!(record.insert(with_covenant(70)), Ok(Location::Inside));
         let packed = &record.packed;
-        assert!((2..packed.len()).all(|len| KaspaRecord::unpack(&[], &packed[..len]).is_none()));
+        assert!((2..packed.len()).all(|len| unpack(&packed[..len]).is_none()));
     }
 
     fn number() -> impl Strategy<Value = u64> {
@@ -677,10 +759,25 @@ mod tests {
         }
 
         #[test]
+        fn an_overflow_record_has_the_outpoint_of_its_address(utxo in any_utxo(), other in any_utxo()) {
+            let script = p2pk().ledger_address();
+            let mut packed = Vec::new();
+            prop_assert!(KaspaRecord::overflow(script, utxo).pack(&mut packed));
+            for outpoint in [utxo.outpoint, other.outpoint] {
+                let own_address = || outpoint.ledger_address();
+                let unpacked = KaspaRecord::unpack(&[(SCRIPT_KEY, script)], &packed, &own_address);
+                let expected = StoredUtxo { outpoint, ..utxo };
+                prop_assert_eq!(unpacked, Some(KaspaRecord::overflow(script, expected)));
+            }
+        }
+
+        #[test]
         fn any_bytes_are_unpacked_or_refused(packed in proptest::collection::vec(any::<u8>(), 0..200)) {
             let keys = [(SCRIPT_KEY, p2pk().ledger_address())];
-            let _ = KaspaRecord::unpack(&[], &packed);
-            let _ = KaspaRecord::unpack(&keys, &packed);
+            let own_address = || utxo(1, 5).outpoint.ledger_address();
+            let _ = KaspaRecord::unpack(&[], &packed, &own_address);
+            let _ = KaspaRecord::unpack(&keys, &packed, &own_address);
+            let _ = KaspaRecord::packed_rank(&packed, None);
         }
     }
 }

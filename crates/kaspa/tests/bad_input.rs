@@ -4,11 +4,11 @@
 
 use kaspa::{
     BlockDagInfo, BlockTemplate, BorshAddresses, BorshReply, BorshRequest, BorshServerMessage,
-    ChainReply, CoinSupply, JsonAddresses, JsonRequest, JsonServerMessage, KaspaAddress,
-    KaspaRecord, NodeInfo, Notification, Scope, ServerInfo, check_borsh_request, decode_borsh_sink,
-    decode_borsh_utxos,
+    ChainReply, CoinSupply, Hash, JsonAddresses, JsonRequest, JsonServerMessage, KaspaAddress,
+    KaspaRecord, NodeInfo, Notification, Outpoint, SCRIPT_KEY, Scope, ServerInfo,
+    check_borsh_request, decode_borsh_sink, decode_borsh_utxos,
 };
-use ledger::Record;
+use ledger::{Address, Record};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
@@ -108,7 +108,10 @@ fn decode_borsh(message: &[u8]) {
         }
         Err(_) => {}
     }
-    let _ = KaspaRecord::unpack(&[], message);
+    let outpoint = Outpoint { transaction_id: Hash([7; 32]), index: 7 };
+    let own_address = || outpoint.ledger_address();
+    let _ = KaspaRecord::unpack(&[], message, &own_address);
+    let _ = KaspaRecord::unpack(&[(SCRIPT_KEY, Address::from([7; 32]))], message, &own_address);
 }
 
 fn decode_json(message: &[u8]) {

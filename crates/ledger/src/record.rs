@@ -50,9 +50,9 @@ pub trait Record: Send + Sync + 'static {
     /// Calls `key` once for every key of this record.
     fn keys(&self, key: &mut dyn FnMut(KeyKind, Address));
 
-    /// Appends the part of the record that its keys do not contain: together with the addresses from [`Self::keys`] it
-    /// is the whole record. Returns false, whatever was appended, if the record is better stored unpacked: a large or
-    /// an unusual one.
+    /// Appends the part of the record that neither its keys nor its own address contain: together with these addresses
+    /// it is the whole record. Returns false, whatever was appended, if the record is better stored unpacked: a large
+    /// or an unusual one.
     fn pack(&self, packed: &mut Vec<u8>) -> bool {
         let _ = packed;
         false
@@ -60,17 +60,24 @@ pub trait Record: Send + Sync + 'static {
 
     /// The record for which [`Self::keys`] returned these keys, in their order, and [`Self::pack`] these
     /// bytes; `None` if no record does.
-    fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<Self>
+    ///
+    /// `own_address` returns the address of the record. It costs a lookup, so an implementation calls it only if
+    /// [`Self::pack`] leaves out something that the address contains.
+    fn unpack(
+        keys: &[(KeyKind, Address)],
+        packed: &[u8],
+        own_address: &dyn Fn() -> Address,
+    ) -> Option<Self>
     where
         Self: Sized,
     {
-        let _ = (keys, packed);
+        let _ = (keys, packed, own_address);
         None
     }
 
     /// The value of [`Self::global_rank`] or, with a `kind`, of [`Self::rank_in`] for the record that
-    /// packed itself into these bytes, if they contain it without the keys. It is called for many records
-    /// at once.
+    /// packed itself into these bytes, if they contain it without the keys and the record's own address. It is called
+    /// for many records at once.
     fn packed_rank(packed: &[u8], kind: Option<KeyKind>) -> Option<Option<u64>>
     where
         Self: Sized,

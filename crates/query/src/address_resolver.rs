@@ -1,4 +1,4 @@
-//! From the ids of a version to their addresses.
+//! From the ids of a version, its own and those of its keys, to their addresses.
 
 use address::AddressTable;
 use ledger::{Address, AddressId};

@@ -2,7 +2,7 @@
 //! consistently, and publishes.
 //!
 //! References to addresses: the state has one for every id that has a version, and one for every key
-//! of such an id, whichever version has it: a packed version cannot be unpacked without its keys'
+//! of such an id, whichever version has it: a packed version cannot be unpacked without its own address and its keys'
 //! addresses. A reference is released when the last version that needed it is superseded for good.
 //! Not here: publication (`publication`), reads of the writer itself (`reads`).
 

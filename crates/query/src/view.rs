@@ -202,7 +202,7 @@ impl<R: Record, M> View<R, M> {
         Some((address?, version.record(self.address_resolver())))
     }
 
-    /// Returns the addresses of the keys that this block sees. The epoch prevents their reuse.
+    /// Returns the addresses of the records and keys that this block sees. The epoch prevents their reuse.
     pub(crate) fn address_resolver(&self) -> impl Fn(AddressId) -> Address {
         address_resolver(&self.published.addresses)
     }

@@ -45,7 +45,7 @@ impl Record for Account {
         pack::pack(&self.0, packed)
     }
 
-    fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<Self> {
+    fn unpack(keys: &[(KeyKind, Address)], packed: &[u8], _: &dyn Fn() -> Address) -> Option<Self> {
         pack::unpack(keys, packed).map(Self)
     }
 

@@ -85,33 +85,42 @@ impl<R> Leaf<R> {
         self.packed.first_byte() + self.unpacked.prefetch()
     }
 
-    /// Returns the version that a block with these (sorted) ancestors sees at `position`: the newest version by one
-    /// of them, or the rooted one. `None` if that is a removal.
+    /// Returns the version of `id` that a block with these (sorted) ancestors sees: the newest version by one of them,
+    /// or the rooted one. `None` if that is a removal.
     pub(crate) fn visible_version(
         &self,
-        position: u8,
+        id: AddressId,
         ancestors: &[BlockId],
     ) -> Option<VisibleVersion<'_, R>> {
+        let position = leaf_position(id);
         let is_visible = |unpacked: &&UnpackedVersion<R>| {
             unpacked.is_rooted || ancestors.binary_search(&unpacked.written_by).is_ok()
         };
         match self.unpacked.at(position).iter().rev().find(is_visible) {
             Some(unpacked) => unpacked.version.as_visible(unpacked.written_by.slot),
-            None => self.packed.get(position).map(VisibleVersion::from_packed),
+            None => self.packed_version(id),
         }
     }
 
-    /// Returns all versions at `position` except removals.
-    pub(crate) fn versions_at(&self, position: u8) -> impl Iterator<Item = VisibleVersion<'_, R>> {
-        let unpacked = self.unpacked.at(position).iter().rev();
+    /// Returns all versions of `id` except removals.
+    pub(crate) fn find_versions(
+        &self,
+        id: AddressId,
+    ) -> impl Iterator<Item = VisibleVersion<'_, R>> {
+        let unpacked = self.unpacked.at(leaf_position(id)).iter().rev();
         let unpacked =
             unpacked.filter_map(|unpacked| unpacked.version.as_visible(unpacked.written_by.slot));
-        unpacked.chain(self.packed.get(position).map(VisibleVersion::from_packed))
+        unpacked.chain(self.packed_version(id))
     }
 
-    /// Returns whether a version at `position` has `key`.
-    pub(crate) fn is_found_by(&self, position: u8, key: Key) -> bool {
-        self.versions_at(position).any(|version| version.has_key(key))
+    fn packed_version(&self, id: AddressId) -> Option<VisibleVersion<'_, R>> {
+        let packed = self.packed.get(leaf_position(id))?;
+        Some(VisibleVersion::from_packed(id, packed))
+    }
+
+    /// Returns whether a version of `id` has `key`.
+    pub(crate) fn is_found_by(&self, id: AddressId, key: Key) -> bool {
+        self.find_versions(id).any(|version| version.has_key(key))
     }
 
     /// Returns the heap bytes of packed and of unpacked versions.
@@ -207,11 +216,14 @@ impl<R: Record> Leaf<R> {
 }
 
 impl<R> SupersededVersion<R> {
-    /// Returns the version, which was at `position`, unless it is a removal.
-    pub(crate) fn visible_version(&self, position: u8) -> Option<VisibleVersion<'_, R>> {
+    /// Returns the version, which is one of `id`, unless it is a removal.
+    pub(crate) fn visible_version(&self, id: AddressId) -> Option<VisibleVersion<'_, R>> {
         match self {
             Self::Unpacked(version, written_by) => version.as_visible(written_by.slot),
-            Self::Packed(packed) => packed.get(position).map(VisibleVersion::from_packed),
+            Self::Packed(leaf) => {
+                let packed = leaf.get(leaf_position(id))?;
+                Some(VisibleVersion::from_packed(id, packed))
+            }
         }
     }
 }
@@ -287,7 +299,7 @@ mod tests {
     }
 
     fn large(leaf: &Leaf<Large>, ancestors: &[BlockId]) -> Option<Large> {
-        let found = leaf.visible_version(5, ancestors)?;
+        let found = leaf.visible_version(AddressId(5), ancestors)?;
         let record = found.record(|_| unreachable!("it has no keys"));
         Some(Large(record.0, record.1))
     }

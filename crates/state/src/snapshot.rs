@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ledger::{AddressId, BlockId};
 
-use crate::leaf::{Leaf, bits, id_at, leaf_number, leaf_position};
+use crate::leaf::{Leaf, bits, id_at, leaf_number};
 use crate::leaf_map::ids_from;
 use crate::persistent_array::{BATCH, PersistentArray};
 use crate::version::VisibleVersion;
@@ -35,7 +35,7 @@ impl<R, M> Snapshot<R, M> {
 
     /// Returns the version of `id` that the block sees; never a removal.
     pub fn version(&self, id: AddressId) -> Option<VisibleVersion<'_, R>> {
-        self.leaves.get(leaf_number(id))?.visible_version(leaf_position(id), &self.ancestors)
+        self.leaves.get(leaf_number(id))?.visible_version(id, &self.ancestors)
     }
 
     /// Finds the [`Self::version`] of each of `ids`, at most [`Self::BATCH_MAX`], in their order. Replaces the
@@ -62,7 +62,7 @@ impl<R, M> Snapshot<R, M> {
         black_box(leaves.iter().flatten().map(|leaf| leaf.prefetch()).sum::<usize>());
         black_box(leaves.iter().flatten().map(|leaf| leaf.prefetch_children()).sum::<usize>());
         let visible = |(leaf, id): (&Option<&'a Leaf<R>>, &AddressId)| {
-            leaf.as_ref()?.visible_version(leaf_position(*id), &self.ancestors)
+            leaf.as_ref()?.visible_version(*id, &self.ancestors)
         };
         found.extend(leaves.iter().zip(ids).map(visible));
         black_box(found.iter().flatten().map(VisibleVersion::prefetch).sum::<usize>());
@@ -72,7 +72,8 @@ impl<R, M> Snapshot<R, M> {
     pub fn versions(&self) -> impl Iterator<Item = (AddressId, VisibleVersion<'_, R>)> {
         self.leaves.iter().flat_map(move |(number, leaf)| {
             let found = move |position| {
-                Some((id_at(number, position), leaf.visible_version(position, &self.ancestors)?))
+                let id = id_at(number, position);
+                Some((id, leaf.visible_version(id, &self.ancestors)?))
             };
             bits(leaf.occupied_bits()).filter_map(found)
         })

@@ -62,7 +62,7 @@ pub struct RemovedVersion<R> {
 impl<R> RemovedVersion<R> {
     /// Returns the version; `None` if it was a removal.
     pub fn version(&self) -> Option<VisibleVersion<'_, R>> {
-        self.superseded.as_ref()?.visible_version(leaf_position(self.id))
+        self.superseded.as_ref()?.visible_version(self.id)
     }
 
     /// Appends the version, unless the removal removed nothing.
@@ -231,7 +231,7 @@ impl<R: Record, M> State<R, M> {
     /// Returns all versions of `id` that a read may still see, newest first, without removals.
     pub fn find_versions(&self, id: AddressId) -> impl Iterator<Item = VisibleVersion<'_, R>> {
         let leaf = self.leaves.array().get(leaf_number(id)).into_iter();
-        leaf.flat_map(move |leaf| leaf.versions_at(leaf_position(id)))
+        leaf.flat_map(move |leaf| leaf.find_versions(id))
     }
 
     /// Returns the ids from `first` on that have a version. Cost: one lookup.
@@ -242,7 +242,7 @@ impl<R: Record, M> State<R, M> {
     /// Returns whether a version of `id` has `key`.
     pub fn is_found_by(&self, id: AddressId, key: Key) -> bool {
         let leaf = self.leaves.array().get(leaf_number(id));
-        leaf.is_some_and(|leaf| leaf.is_found_by(leaf_position(id), key))
+        leaf.is_some_and(|leaf| leaf.is_found_by(id, key))
     }
 
     /// Returns the number of ids that have a version, including removals.
@@ -355,7 +355,11 @@ mod tests {
             Some(self.0.into())
         }
 
-        fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<Self> {
+        fn unpack(
+            keys: &[(KeyKind, Address)],
+            packed: &[u8],
+            _: &dyn Fn() -> Address,
+        ) -> Option<Self> {
             let [(KeyKind(0), key)] = keys else { return None };
             let number = u32::from_le_bytes(key.as_bytes()[..4].try_into().ok()?);
             let is_whole = packed.iter().all(|byte| *byte == 7);

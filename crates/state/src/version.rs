@@ -31,8 +31,16 @@ pub struct VisibleVersion<'a, R> {
 }
 
 enum VersionRepr<'a, R> {
-    Unpacked { record: &'a StoredRecord<R>, keys: &'a [Key], slot: Slot },
-    Packed(PackedRecord<'a>),
+    Unpacked {
+        record: &'a StoredRecord<R>,
+        keys: &'a [Key],
+        slot: Slot,
+    },
+    /// A packed record, and the id of its own address.
+    Packed {
+        packed: PackedRecord<'a>,
+        id: AddressId,
+    },
 }
 
 impl<R: Record> SharedVersion<R> {
@@ -86,15 +94,16 @@ impl<R> SharedVersion<R> {
 }
 
 impl<'a, R> VisibleVersion<'a, R> {
-    pub(crate) fn from_packed(packed: PackedRecord<'a>) -> Self {
-        Self { repr: VersionRepr::Packed(packed) }
+    /// Creates the version of `id` from its packed form.
+    pub(crate) fn from_packed(id: AddressId, packed: PackedRecord<'a>) -> Self {
+        Self { repr: VersionRepr::Packed { packed, id } }
     }
 
     /// Returns some value of the record, to load it into the CPU cache.
     pub(crate) fn prefetch(&self) -> usize {
         match &self.repr {
             VersionRepr::Unpacked { record, .. } => Arc::strong_count(record.base()),
-            VersionRepr::Packed(packed) => packed.first_byte(),
+            VersionRepr::Packed { packed, .. } => packed.first_byte(),
         }
     }
 
@@ -102,7 +111,7 @@ impl<'a, R> VisibleVersion<'a, R> {
     pub fn slot(&self) -> Slot {
         match &self.repr {
             VersionRepr::Unpacked { slot, .. } => *slot,
-            VersionRepr::Packed(packed) => packed.slot(),
+            VersionRepr::Packed { packed, .. } => packed.slot(),
         }
     }
 
@@ -110,7 +119,7 @@ impl<'a, R> VisibleVersion<'a, R> {
     pub fn has_key(&self, key: Key) -> bool {
         match &self.repr {
             VersionRepr::Unpacked { keys, .. } => keys.contains(&key),
-            VersionRepr::Packed(packed) => packed.has_key(key),
+            VersionRepr::Packed { packed, .. } => packed.has_key(key),
         }
     }
 
@@ -118,31 +127,34 @@ impl<'a, R> VisibleVersion<'a, R> {
     pub fn keys(&self) -> impl Iterator<Item = Key> + use<'a, R> {
         let (unpacked, packed) = match self.repr {
             VersionRepr::Unpacked { keys, .. } => (keys, None),
-            VersionRepr::Packed(packed) => (&[][..], Some(packed)),
+            VersionRepr::Packed { packed, .. } => (&[][..], Some(packed)),
         };
         unpacked.iter().copied().chain(packed.into_iter().flat_map(PackedRecord::keys))
     }
 }
 
 impl<R: Record> VisibleVersion<'_, R> {
-    /// Returns the record. `resolve` returns the addresses of its keys.
+    /// Returns the record. `resolve` returns its own address and those of its keys.
     pub fn record(&self, resolve: impl Fn(AddressId) -> Address) -> Arc<R> {
         match &self.repr {
             VersionRepr::Unpacked { record, .. } => record.record(),
-            VersionRepr::Packed(packed) => Arc::new(unpack(*packed, resolve)),
+            VersionRepr::Packed { packed, id } => Arc::new(unpack(*id, *packed, resolve)),
         }
     }
 
-    /// Returns the record in its stored form; a packed one is unpacked. `resolve` returns the addresses of its keys.
+    /// Returns the record in its stored form; a packed one is unpacked. `resolve` returns its own address and those of
+    /// its keys.
     pub fn to_stored(&self, resolve: impl Fn(AddressId) -> Address) -> StoredRecord<R> {
         match &self.repr {
             VersionRepr::Unpacked { record, .. } => StoredRecord::clone(record),
-            VersionRepr::Packed(packed) => Arc::new(unpack::<R>(*packed, resolve)).into(),
+            VersionRepr::Packed { packed, id } => {
+                Arc::new(unpack::<R>(*id, *packed, resolve)).into()
+            }
         }
     }
 
     /// Returns the rank of the record among all, or among those with the same key of `kind`. The record is
-    /// unpacked only if necessary.
+    /// unpacked only if necessary. `resolve` returns its own address and those of its keys.
     pub fn rank(
         &self,
         kind: Option<KeyKind>,
@@ -154,8 +166,8 @@ impl<R: Record> VisibleVersion<'_, R> {
         };
         match &self.repr {
             VersionRepr::Unpacked { record, .. } => record.rank(kind),
-            VersionRepr::Packed(packed) => R::packed_rank(packed.body(), kind)
-                .unwrap_or_else(|| rank(&unpack(*packed, resolve))),
+            VersionRepr::Packed { packed, id } => R::packed_rank(packed.body(), kind)
+                .unwrap_or_else(|| rank(&unpack(*id, *packed, resolve))),
         }
     }
 }
@@ -166,7 +178,14 @@ impl<R> Clone for SharedVersion<R> {
     }
 }
 
-fn unpack<R: Record>(packed: PackedRecord<'_>, resolve: impl Fn(AddressId) -> Address) -> R {
-    let record = packed.with_addresses(resolve, |keys| R::unpack(keys, packed.body()));
-    record.expect("these bytes were made by `pack`, of a record with these keys")
+/// Returns the record of `id`. Its own address is looked up only if the record requests it.
+fn unpack<R: Record>(
+    id: AddressId,
+    packed: PackedRecord<'_>,
+    resolve: impl Fn(AddressId) -> Address,
+) -> R {
+    let own_address = || resolve(id);
+    let record =
+        packed.with_addresses(&resolve, |keys| R::unpack(keys, packed.body(), &own_address));
+    record.expect("these bytes were made by `pack`, of a record with these keys at this address")
 }

@@ -60,6 +60,14 @@ pub(crate) fn run(size: &Size) -> Result<()> {
         resident as f64 / f64::from(utxos),
         resident as f64 / 1e6
     );
+    let counted = chain.reader().utxos.bytes();
+    let each = |bytes: usize| bytes as f64 / f64::from(utxos);
+    println!(
+        "  of these addresses {:.1}, packed {:.1}, indices {:.1}",
+        each(counted.addresses),
+        each(counted.packed),
+        each(counted.indices)
+    );
     print_metric("utxo_bytes", utxo_bytes);
 
     let server = serve_chain(chain.reader())?;

@@ -67,7 +67,7 @@ impl Record for Script {
         true
     }
 
-    fn unpack(_: &[(KeyKind, Address)], packed: &[u8]) -> Option<Self> {
+    fn unpack(_: &[(KeyKind, Address)], packed: &[u8], _: &dyn Fn() -> Address) -> Option<Self> {
         Some(Self(packed.into()))
     }
 
