@@ -5,10 +5,12 @@
 //! differences remain in the rig's directory.
 //! Shape: each round mines blocks with transactions and siblings, makes a reorganization of the next depth, and on
 //! request a fault. After each part nothing is mined until Hydrant has the position of kaspad, and both are compared:
-//! replies (`comparison`) and their times (`call_times`), Hydrant's own methods (`own_methods`), and the states that the
-//! notifications of subscribers add up to (`subscribers`). On request unmodified clients in Rust are compared, too (`rust_clients`).
+//! replies (`comparison`) and their times (`call_times`), Hydrant's own methods (`own_methods`), and the states that
+//! the notifications of subscribers add up to (`subscribers`). On request unmodified clients in Rust are compared, too
+//! (`rust_clients`).
 //! Bounds: blocks and minutes, whichever is reached first. All processes end with this program's run.
-//! Not here: replies while blocks are mined; load by other programs; the model node of tests (`testkit`).
+//! Not here: replies while blocks are mined; load by other programs, such as rothschild; the model node of tests
+//! (`testkit`).
 
 mod arrivals;
 mod call_times;

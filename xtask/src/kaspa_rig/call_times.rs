@@ -118,7 +118,7 @@ mod tests {
     fn the_first_node_alternates_within_a_kind_of_call() {
         let mut times = CallTimes::default();
         let mut order = Vec::new();
-        // Requests of two kinds take turns: with one count for both, each would always have the same order.
+        // With one count for both kinds, each of them would always have the same order.
         for _ in 0..3 {
             for method in [Method::GetSink, Method::Ping] {
                 let kind = CallKind::new(Encoding::Borsh, &Request::Plain(method));

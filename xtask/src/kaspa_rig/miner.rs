@@ -231,9 +231,9 @@ pub(crate) fn describe_load() -> String {
     let addresses = SPENDABLE_ADDRESSES + KEY_ADDRESSES;
     format!(
         "Load: up to {LOAD_MAX} transactions before each block, with at most {INPUTS_MAX} inputs and {OUTPUTS_MAX} \
-         outputs, to {addresses} addresses; in each reorganization pairs that spend the same UTXOs, one on each branch. \
-         The rig makes them itself, without signatures. rothschild is not used: it pays one address at a rate of its \
-         own, and makes no such pairs (docs/kaspa_rig.md)."
+         outputs, to {addresses} addresses; in each reorganization pairs that spend the same UTXOs, one on each \
+         branch. The rig makes them itself, without signatures. rothschild is not used: it pays one address at a \
+         rate of its own, and makes no such pairs (docs/kaspa_rig.md)."
     )
 }
 

@@ -1,7 +1,7 @@
 //! The times from the submission of a block to the notifications about it.
 //!
-//! kaspad replies to submitBlock when its virtual block has changed, and may send UtxosChanged before that. So all times
-//! start when the block is sent, and the time of the reply has a row of its own.
+//! kaspad replies to submitBlock when its virtual block has changed, and may send UtxosChanged before that. So all
+//! times start when the block is sent, and the time of the reply has a row of its own.
 //! Not here: the arrival times of each subscriber (`arrivals`).
 
 use std::collections::BTreeMap;
@@ -13,9 +13,9 @@ use crate::kaspa_rig::time_tables::{ComparedTimes, render_compared_times, render
 /// A kind of block that is measured. Nothing else has been mined since both nodes were level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MeasuredBlock {
-    /// Continues the only tip.
+    /// A block whose only parent is the sink.
     OneParent,
-    /// Merges both branches after a reorganization.
+    /// A block that merges both branches after a reorganization.
     Merging,
 }
 

@@ -147,8 +147,8 @@ impl Report {
 
     /// Returns the tables of measured times and resources.
     fn time_tables(&self, comparison: &Comparison) -> String {
-        let mut text = "\nTimes and resources of kaspad and of Hydrant. A ratio is that of Hydrant to kaspad, which also \
-                        validates, mines and stores blocks: docs/kaspa_rig.md names the other differences.\n"
+        let mut text = "\nTimes and resources of kaspad and of Hydrant. A ratio is that of Hydrant to kaspad, which \
+                        also validates, mines and stores blocks: docs/kaspa_rig.md names the other differences.\n"
             .to_owned();
         text.push_str(&comparison.times.table());
         text.push_str(&self.notification_times.tables());
