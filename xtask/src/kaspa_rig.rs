@@ -1,14 +1,19 @@
 //! `rig kaspa`: a real kaspad on simnet, followed by `hydrant follow-kaspa`, and compared with it.
 //!
 //! Input: options (`options`). Output: tables of the run: commitments checked, equal and different replies by method,
-//! reorganizations by depth, notifications by subscriber. Logs and the first differences remain in the rig's directory.
+//! reorganizations by depth, notifications by subscriber, and times and resources of both. Logs and the first
+//! differences remain in the rig's directory.
 //! Shape: each round mines blocks with transactions and siblings, makes a reorganization of the next depth, and on
 //! request a fault. After each part nothing is mined until Hydrant has the position of kaspad, and both are compared:
-//! replies (`comparison`), Hydrant's own methods (`own_methods`), and the states that the notifications of subscribers
-//! add up to (`subscriber`). On request unmodified clients in Rust are compared, too (`rust_clients`).
+//! replies (`comparison`) and their times (`call_times`), Hydrant's own methods (`own_methods`), and the states that
+//! the notifications of subscribers add up to (`subscribers`). On request unmodified clients in Rust are compared, too
+//! (`rust_clients`).
 //! Bounds: blocks and minutes, whichever is reached first. All processes end with this program's run.
-//! Not here: replies while blocks are mined; load by other programs; the model node of tests (`testkit`).
+//! Not here: replies while blocks are mined; load by other programs, such as rothschild; the model node of tests
+//! (`testkit`).
 
+mod arrivals;
+mod call_times;
 mod comparison;
 mod depths;
 mod faults;
@@ -18,16 +23,21 @@ mod metrics;
 mod miner;
 mod node_clients;
 mod nodes;
+mod notification_times;
 mod options;
 mod own_methods;
 mod programs;
 pub(crate) mod random;
 mod report;
 mod requests;
+mod resources;
 mod resuming_client;
 mod rust_clients;
+mod statistics;
 mod stream_state;
 mod subscriber;
+mod subscribers;
+mod time_tables;
 mod wallet;
 mod wrpc_client;
 
@@ -43,14 +53,16 @@ use crate::kaspa_rig::depths::Depths;
 use crate::kaspa_rig::faults::Faults;
 use crate::kaspa_rig::hydrant::Endpoints;
 use crate::kaspa_rig::nodes::{ComparedClients, Nodes};
+use crate::kaspa_rig::notification_times::MeasuredBlock;
 use crate::kaspa_rig::options::{Options, USAGE};
 use crate::kaspa_rig::own_methods::compare_own_methods;
-use crate::kaspa_rig::report::{Report, StreamReport};
+use crate::kaspa_rig::report::Report;
 use crate::kaspa_rig::requests::Request;
+use crate::kaspa_rig::resources::ComparedResources;
 use crate::kaspa_rig::resuming_client::ResumingClient;
 use crate::kaspa_rig::rust_clients::{ClientPorts, RustClients};
 use crate::kaspa_rig::stream_state::NodeState;
-use crate::kaspa_rig::subscriber::{Server, Subscriber};
+use crate::kaspa_rig::subscribers::Subscribers;
 use crate::rig::clock::now;
 
 /// The name of this rig among the arguments of `rig`.
@@ -77,7 +89,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(30);
 struct KaspaRig {
     options: Options,
     nodes: Nodes,
-    subscribers: Vec<Subscriber>,
+    subscribers: Subscribers,
     resuming_client: ResumingClient,
     /// The program with kaspa-grpc-client and kaspa-wrpc-client, if they are compared.
     client_program: Option<PathBuf>,
@@ -112,8 +124,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let nodes = Nodes::start(&options, &programs)?;
     let mut rig = KaspaRig::new(options, nodes, programs.rust_client)?;
     let end = rig.run_rounds();
-    let report =
-        rig.report(end.as_ref().map_or_else(|error| format!("{error:#}"), Clone::clone))?;
+    let report = rig.report(end.as_ref().map_or_else(|error| format!("{error:#}"), Clone::clone));
     println!("{}", report.tables(&rig.comparison));
     let file = rig.nodes.dir().join("differences.txt");
     std::fs::write(&file, format!("{}\n{}", rig.comparison.examples(), report.examples()))?;
@@ -128,22 +139,15 @@ impl KaspaRig {
         let started = now();
         let base = nodes.settle()?.sink;
         println!("Hydrant has caught up after {:.1} s", started.elapsed().as_secs_f64());
-        let mut subscribers = Vec::new();
         let addresses = nodes.miner.addresses();
         // Keys and scripts alike.
         let distance = addresses.len().div_ceil(SUBSCRIBED_ADDRESSES);
         let some: Vec<KaspaAddress> = addresses.iter().step_by(distance).copied().collect();
-        for server in [Server::Hydrant, Server::Kaspad] {
-            for encoding in Encoding::ALL {
-                subscribers.push(Subscriber::new(server, encoding, None));
-                subscribers.push(Subscriber::new(server, encoding, Some(some.clone())));
-            }
-        }
         let faults = Faults::new(if options.faults.is_some() { options.kills } else { 0 });
         let mut rig = Self {
             options,
             nodes,
-            subscribers,
+            subscribers: Subscribers::new(&some),
             resuming_client: ResumingClient::new(some.clone()),
             client_program,
             rust_clients: None,
@@ -166,8 +170,9 @@ impl KaspaRig {
     /// Mines and compares until a bound of the options is reached. Returns the reason for the end.
     fn run_rounds(&mut self) -> Result<String> {
         let end = loop {
-            self.nodes.miner.mine(ROUND_BLOCKS)?;
+            let submission = self.nodes.miner.mine(ROUND_BLOCKS)?;
             self.settle_and_compare()?;
+            self.subscribers.record_change(MeasuredBlock::OneParent, submission);
             self.make_due_fault()?;
             self.reorganize()?;
             if self.last_report.elapsed() > REPORT_INTERVAL {
@@ -194,7 +199,7 @@ impl KaspaRig {
             return Ok(());
         }
         let Some(fault) = self.faults.next_fault() else { return Ok(()) };
-        self.report_lost_connections();
+        self.subscribers.report_lost_connections(&mut self.comparison);
         // Their connections may end with their servers.
         self.rust_clients = None;
         let depth = self.faults.count() as usize * FAULT_DEPTH_DISTANCE % FAULT_DEPTH_MAX + 1;
@@ -203,10 +208,8 @@ impl KaspaRig {
         let started = now();
         let state = self.nodes.settle()?;
         println!("Hydrant has caught up after {:.1} s", started.elapsed().as_secs_f64());
-        for subscriber in &mut self.subscribers {
-            if Some(subscriber.server) == cut_off {
-                subscriber.disconnect();
-            }
+        if let Some(server) = cut_off {
+            self.subscribers.disconnect(server);
         }
         self.compare(&state)?;
         self.connect_subscribers()?;
@@ -219,14 +222,19 @@ impl KaspaRig {
         let depth = self.depths.next_depth();
         let removed = self.nodes.miner.reorganize(depth)?;
         *self.reorganizations.entry(removed).or_default() += 1;
-        if self.nodes.wait_until_level(TIPS_TIMEOUT)? {
+        let is_level = self.nodes.wait_until_level(TIPS_TIMEOUT)?;
+        if is_level {
             let state = self.nodes.state()?;
             self.compare(&state)?;
         } else {
             self.skipped_comparisons += 1;
         }
-        self.nodes.miner.mine(1)?;
-        self.settle_and_compare()
+        let submission = self.nodes.miner.mine(1)?;
+        self.settle_and_compare()?;
+        if is_level {
+            self.subscribers.record_change(MeasuredBlock::Merging, submission);
+        }
+        Ok(())
     }
 
     fn settle_and_compare(&mut self) -> Result<()> {
@@ -250,7 +258,7 @@ impl KaspaRig {
         if let Some(clients) = &mut self.rust_clients {
             clients.compare(&mut self.comparison)?;
         }
-        self.compare_streams(state);
+        self.subscribers.compare(&mut self.comparison, state);
         self.nodes.miner.set_utxos(&state.utxos, state.virtual_daa_score);
         self.base = state.sink;
         self.comparisons += 1;
@@ -265,44 +273,12 @@ impl KaspaRig {
         self.comparison.compare(kaspad, hydrant, encoding, &request)
     }
 
-    /// Compares the state of each connected subscriber with that of kaspad.
-    fn compare_streams(&mut self, state: &NodeState) {
-        for subscriber in self.subscribers.iter().filter(|subscriber| subscriber.is_connected()) {
-            let difference = subscriber.wait_for(state);
-            let name = format!("notifications: {}", subscriber.name());
-            self.comparison.check(&name, &None, &difference);
-        }
-        self.report_lost_connections();
-    }
-
-    /// Counts a difference for each subscriber whose connection was ended by its server.
-    fn report_lost_connections(&mut self) {
-        for subscriber in &mut self.subscribers {
-            if let Some(end) = subscriber.end() {
-                subscriber.disconnect();
-                let name = format!("connections: {}", subscriber.name());
-                self.comparison.add_difference(&name, || end);
-            }
-        }
-    }
-
     /// Connects the subscribers that are not connected, while nothing is mined.
     fn connect_subscribers(&mut self) -> Result<()> {
         let state = self.nodes.state()?;
         let endpoints = self.nodes.hydrant.endpoints()?;
         let main = &self.nodes.miner.main;
-        for subscriber in &mut self.subscribers {
-            if subscriber.is_connected() {
-                continue;
-            }
-            let address = match (subscriber.server, subscriber.encoding) {
-                (Server::Hydrant, Encoding::Borsh) => endpoints.wrpc_borsh,
-                (Server::Hydrant, Encoding::Json) => endpoints.wrpc_json,
-                (Server::Kaspad, Encoding::Borsh) => main.borsh(),
-                (Server::Kaspad, Encoding::Json) => main.json(),
-            };
-            subscriber.connect(address, &state)?;
-        }
+        self.subscribers.connect(endpoints, main, &state)?;
         if let Some(program) = &self.client_program
             && self.rust_clients.is_none()
         {
@@ -337,30 +313,8 @@ impl KaspaRig {
         )
     }
 
-    fn report(&self, end: String) -> Result<Report> {
-        let streams =
-            self.subscribers.iter().map(|subscriber: &Subscriber| -> Result<StreamReport> {
-                let is_counterpart = |other: &&Subscriber| {
-                    other.server == Server::Kaspad
-                        && other.encoding == subscriber.encoding
-                        && other.has_all_utxos() == subscriber.has_all_utxos()
-                };
-                let counterpart = self.subscribers.iter().find(is_counterpart);
-                let counterpart = counterpart.context("each subscriber has a counterpart")?;
-                let sets = if subscriber.server == Server::Kaspad {
-                    subscriber.read(|stream| stream.compare_sets(stream))
-                } else {
-                    subscriber.read(|own| counterpart.read(|other| own.compare_sets(other)))
-                };
-                Ok(StreamReport {
-                    name: subscriber.name(),
-                    server: subscriber.server,
-                    counters: subscriber.read(|stream| stream.counters.clone()),
-                    examples: subscriber.read(|stream| stream.examples.clone()),
-                    sets,
-                })
-            });
-        Ok(Report {
+    fn report(&self, end: String) -> Report {
+        Report {
             end,
             miner: self.nodes.miner.counters,
             // A Hydrant that has ended has no counters; the verdict then says so.
@@ -371,8 +325,13 @@ impl KaspaRig {
             faults: self.faults.count(),
             missing_faults: self.faults.missing(),
             reorganizations: self.reorganizations.clone(),
-            streams: streams.collect::<Result<_>>()?,
+            streams: self.subscribers.stream_reports(),
             resuming_client: self.resuming_client.counters,
-        })
+            notification_times: self.subscribers.notification_times(),
+            resources: ComparedResources {
+                kaspad: self.nodes.miner.main.resources().ok(),
+                hydrant: self.nodes.hydrant.resources().ok(),
+            },
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! when they were requested again, and of those that remained different.
 //! A reply is compared byte by byte, or value by value in JSON. The UTXOs of several addresses have no order in kaspad,
 //! so they are sorted.
-//! Not here: methods that kaspad does not have (`own_methods`).
+//! Not here: the times of the calls (`call_times`), methods that kaspad does not have (`own_methods`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,6 +14,7 @@ use anyhow::Result;
 use kaspa::{AddressUtxo, Encoding, Hash, KaspaAddress, Method, Prefix, decode_borsh_utxos};
 use serde_json::Value;
 
+use crate::kaspa_rig::call_times::CallTimes;
 use crate::kaspa_rig::node_clients::NodeClients;
 use crate::kaspa_rig::requests::Request;
 use crate::kaspa_rig::wrpc_client::{Content, Reply};
@@ -41,6 +42,7 @@ pub(crate) struct Counts {
 pub(crate) struct Comparison {
     counts: BTreeMap<String, Counts>,
     examples: BTreeMap<String, Vec<String>>,
+    pub(crate) times: CallTimes,
 }
 
 /// A reply in a form that can be compared.
@@ -101,8 +103,9 @@ impl Comparison {
     ) -> Result<()> {
         let mut repeats = 0;
         loop {
-            let expected = ComparableReply::new(request, kaspad.call(encoding, request)?)?;
-            let actual = ComparableReply::new(request, hydrant.call(encoding, request)?)?;
+            let replies = self.times.call_both(kaspad, hydrant, encoding, request)?;
+            let expected = ComparableReply::new(request, replies.kaspad.reply)?;
+            let actual = ComparableReply::new(request, replies.hydrant.reply)?;
             // Equal errors are in a row of their own: nothing else was compared.
             let is_error = matches!(expected, ComparableReply::Error(_));
             let kind = if is_error { ", error of kaspad" } else { "" };

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::kaspa_rig::metrics::{Counters, Metrics};
+use crate::kaspa_rig::resources::Resources;
 use crate::rig::child_process::ChildProcess;
 use crate::rig::clock::{now, pause};
 use crate::rig::json_rpc;
@@ -47,6 +48,8 @@ pub(crate) struct Hydrant {
     running: Option<Running>,
     /// The sum of the counters of processes that were killed.
     past: Counters,
+    /// The sum of their CPU times.
+    past_cpu_time: Duration,
 }
 
 struct Running {
@@ -63,6 +66,7 @@ impl Hydrant {
             upstream,
             running: None,
             past: Counters::default(),
+            past_cpu_time: Duration::ZERO,
         };
         hydrant.restart()?;
         Ok(hydrant)
@@ -96,6 +100,7 @@ impl Hydrant {
     /// Kills the follower, as `kill -9` does.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.past = self.counters()?;
+        self.past_cpu_time = self.resources()?.cpu_time;
         let running = self.running.take().context("hydrant does not run")?;
         running.process.kill()
     }
@@ -118,6 +123,12 @@ impl Hydrant {
     pub(crate) fn counters(&self) -> Result<Counters> {
         let counters = self.metrics()?.counters().context("/metrics lacks counters of Kaspa")?;
         Ok(self.past.add(&counters))
+    }
+
+    /// Returns the resources of all processes so far.
+    pub(crate) fn resources(&self) -> Result<Resources> {
+        let running = self.running.as_ref().context("hydrant does not run")?;
+        Resources::read(running.process.id(), self.past_cpu_time)
     }
 
     fn command(&self) -> Command {

@@ -8,15 +8,16 @@ use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use kaspa::{ChainChange, Encoding, Hash, KaspaAddress, Method};
 use serde_json::{Value, json};
 
 use crate::kaspa_rig::requests::Request;
+use crate::kaspa_rig::resources::Resources;
 use crate::kaspa_rig::wallet::COINBASE_MATURITY;
-use crate::kaspa_rig::wrpc_client::{Reply, WrpcClient};
+use crate::kaspa_rig::wrpc_client::{Reply, TimedReply, WrpcClient};
 use crate::rig::child_process::ChildProcess;
 use crate::rig::clock::{now, pause};
 use crate::rig::ports::local;
@@ -41,6 +42,17 @@ pub(crate) struct Kaspad {
     dir: PathBuf,
     ports: KaspadPorts,
     running: Option<Running>,
+    /// The CPU time of processes that were killed.
+    past_cpu_time: Duration,
+}
+
+/// The submission of an accepted block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Submission {
+    /// The time at which the block was sent.
+    pub(crate) sent: Instant,
+    /// The time until the node replied.
+    pub(crate) time: Duration,
 }
 
 /// The process, and the connection for mining.
@@ -58,8 +70,14 @@ impl Kaspad {
         ports: KaspadPorts,
     ) -> Result<Self> {
         let name = name.to_owned();
-        let mut node =
-            Self { name, program: program.to_owned(), dir: dir.to_owned(), ports, running: None };
+        let mut node = Self {
+            name,
+            program: program.to_owned(),
+            dir: dir.to_owned(),
+            ports,
+            running: None,
+            past_cpu_time: Duration::ZERO,
+        };
         fs::write(node.params_file(), override_params().to_string())?;
         node.restart()?;
         Ok(node)
@@ -84,6 +102,7 @@ impl Kaspad {
 
     /// Kills the node, as `kill -9` does.
     pub(crate) fn kill(&mut self) -> Result<()> {
+        self.past_cpu_time = self.resources()?.cpu_time;
         let running = self.running.take().with_context(|| format!("{} does not run", self.name))?;
         running.process.kill()
     }
@@ -91,6 +110,13 @@ impl Kaspad {
     /// Returns an error if the node should run and does not.
     pub(crate) fn check(&mut self) -> Result<()> {
         self.running.as_mut().map_or(Ok(()), |running| running.process.check())
+    }
+
+    /// Returns the resources of all processes so far.
+    pub(crate) fn resources(&self) -> Result<Resources> {
+        let name = &self.name;
+        let running = self.running.as_ref().with_context(|| format!("{name} does not run"))?;
+        Resources::read(running.process.id(), self.past_cpu_time)
     }
 
     /// Returns the address of wRPC in Borsh.
@@ -128,29 +154,37 @@ impl Kaspad {
     }
 
     /// Adds a block.
-    pub(crate) fn submit_block(&mut self, block: &Value) -> Result<()> {
+    pub(crate) fn submit_block(&mut self, block: &Value) -> Result<Submission> {
         let params = json!({ "allowNonDaaBlocks": false, "block": block });
-        let reply = self.call(&Request::Json(Method::SubmitBlock, params))?;
-        let report = &reply["report"];
+        let request = Request::Json(Method::SubmitBlock, params);
+        let TimedReply { reply, sent, time } = self.request(&request)?;
+        let params = self.read_params(&request, reply)?;
+        let report = &params["report"];
         ensure!(report["type"] == "success", "{} refuses a block: {report}", self.name);
-        Ok(())
+        Ok(Submission { sent, time })
     }
 
     /// Adds a transaction to the mempool. Returns false if it is refused: another branch may have spent its inputs.
     pub(crate) fn submit_transaction(&mut self, transaction: Value) -> Result<bool> {
         let params = json!({ "allowOrphan": false, "transaction": transaction });
-        let reply = self.request(&Request::Json(Method::SubmitTransaction, params))?;
+        let request = Request::Json(Method::SubmitTransaction, params);
+        let TimedReply { reply, .. } = self.request(&request)?;
         Ok(reply.is_ok())
     }
 
     fn call(&mut self, request: &Request<'_>) -> Result<Value> {
-        match self.request(request)? {
+        let TimedReply { reply, .. } = self.request(request)?;
+        self.read_params(request, reply)
+    }
+
+    fn read_params(&self, request: &Request<'_>, reply: Reply) -> Result<Value> {
+        match reply {
             Ok(content) => content.into_json(),
             Err(error) => bail!("{}: {}: {error}", self.name, request.name()),
         }
     }
 
-    fn request(&mut self, request: &Request<'_>) -> Result<Reply> {
+    fn request(&mut self, request: &Request<'_>) -> Result<TimedReply> {
         let name = &self.name;
         let running = self.running.as_mut().with_context(|| format!("{name} does not run"))?;
         running.client.call(request).with_context(|| format!("call {name}"))

@@ -7,13 +7,15 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use kaspa::{AddressUtxo, KaspaAddress};
 use serde_json::Value;
 
-use crate::kaspa_rig::kaspad::{Kaspad, KaspadPorts};
+use crate::kaspa_rig::kaspad::{Kaspad, KaspadPorts, Submission};
 use crate::kaspa_rig::random::Random;
-use crate::kaspa_rig::wallet::{Wallet, to_json};
+use crate::kaspa_rig::wallet::{
+    INPUTS_MAX, KEY_ADDRESSES, OUTPUTS_MAX, SPENDABLE_ADDRESSES, Wallet, to_json,
+};
 use crate::rig::ports::free_ports;
 
 /// Every block of this number has a sibling.
@@ -88,8 +90,10 @@ impl Miner {
         self.branch.check()
     }
 
-    /// Mines blocks with transactions on the main node. Some have siblings, the last one has none.
-    pub(crate) fn mine(&mut self, count: usize) -> Result<()> {
+    /// Mines blocks with transactions on the main node, at least one. Some have siblings, the first and the last one
+    /// have none. Returns the submission of the first one.
+    pub(crate) fn mine(&mut self, count: usize) -> Result<Submission> {
+        let mut first = None;
         for nth in 1..=count {
             for _ in 0..self.random.next_below(LOAD_MAX + 1) {
                 self.send_transaction()?;
@@ -98,13 +102,14 @@ impl Miner {
             let block = self.build_block()?;
             // A template of the same virtual block, with another reward.
             let sibling = if has_sibling { Some(self.build_block()?) } else { None };
-            self.submit_to_main(block)?;
+            let submission = self.submit_to_main(block)?;
+            first = first.or(Some(submission));
             if let Some(sibling) = sibling {
                 self.submit_to_main(sibling)?;
                 self.counters.siblings += 1;
             }
         }
-        Ok(())
+        first.context("no block to mine")
     }
 
     /// Makes the main node leave `depth` chain blocks for a longer branch. Both branches have transactions that spend
@@ -178,12 +183,12 @@ impl Miner {
         Ok(block)
     }
 
-    fn submit_to_main(&mut self, block: Value) -> Result<()> {
-        self.main.submit_block(&block)?;
+    fn submit_to_main(&mut self, block: Value) -> Result<Submission> {
+        let submission = self.main.submit_block(&block)?;
         self.counters.blocks += 1;
         self.unshared.push(block.clone());
         self.add_recent(block);
-        Ok(())
+        Ok(submission)
     }
 
     fn add_recent(&mut self, block: Value) {
@@ -219,6 +224,17 @@ impl Miner {
         }
         Ok(())
     }
+}
+
+/// Describes the load of a run, for its report.
+pub(crate) fn describe_load() -> String {
+    let addresses = SPENDABLE_ADDRESSES + KEY_ADDRESSES;
+    format!(
+        "Load: up to {LOAD_MAX} transactions before each block, with at most {INPUTS_MAX} inputs and {OUTPUTS_MAX} \
+         outputs, to {addresses} addresses; in each reorganization pairs that spend the same UTXOs, one on each \
+         branch. The rig makes them itself, without signatures. rothschild is not used: it pays one address at a \
+         rate of its own, and makes no such pairs (docs/kaspa_rig.md)."
+    )
 }
 
 impl MinerCounters {

@@ -7,7 +7,7 @@ use kaspa::{Encoding, KaspaAddress, Method, ServerInfo, decode_borsh_sink, decod
 
 use crate::kaspa_rig::requests::Request;
 use crate::kaspa_rig::stream_state::NodeState;
-use crate::kaspa_rig::wrpc_client::{Reply, WrpcClient};
+use crate::kaspa_rig::wrpc_client::{TimedReply, WrpcClient};
 
 /// Connections to a node.
 pub(crate) struct NodeClients {
@@ -32,7 +32,7 @@ impl NodeClients {
     }
 
     /// Sends a request in an encoding.
-    pub(crate) fn call(&mut self, encoding: Encoding, request: &Request<'_>) -> Result<Reply> {
+    pub(crate) fn call(&mut self, encoding: Encoding, request: &Request<'_>) -> Result<TimedReply> {
         match encoding {
             Encoding::Borsh => self.borsh.call(request),
             Encoding::Json => self.json.call(request),

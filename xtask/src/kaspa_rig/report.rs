@@ -7,7 +7,9 @@ use anyhow::{Result, ensure};
 
 use crate::kaspa_rig::comparison::Comparison;
 use crate::kaspa_rig::metrics::Counters;
-use crate::kaspa_rig::miner::MinerCounters;
+use crate::kaspa_rig::miner::{MinerCounters, describe_load};
+use crate::kaspa_rig::notification_times::NotificationTimes;
+use crate::kaspa_rig::resources::ComparedResources;
 use crate::kaspa_rig::resuming_client::ResumeCounters;
 use crate::kaspa_rig::stream_state::{SharedSets, StreamCounters};
 use crate::kaspa_rig::subscriber::Server;
@@ -37,6 +39,8 @@ pub(crate) struct Report {
     pub(crate) reorganizations: BTreeMap<usize, u64>,
     pub(crate) streams: Vec<StreamReport>,
     pub(crate) resuming_client: ResumeCounters,
+    pub(crate) notification_times: NotificationTimes,
+    pub(crate) resources: ComparedResources,
 }
 
 /// The results of a subscriber.
@@ -53,7 +57,8 @@ impl Report {
     /// Returns the tables of the run.
     pub(crate) fn tables(&self, comparison: &Comparison) -> String {
         let totals = comparison.totals();
-        let mut text = format!("\nThe run ended: {}.\n\n| what | number |\n|---|---|\n", self.end);
+        let mut text = format!("\nThe run ended: {}.\n\n{}\n", self.end, describe_load());
+        text.push_str("\n| what | number |\n|---|---|\n");
         let rows = [
             ("blocks mined", self.miner.blocks),
             ("siblings among them", self.miner.siblings),
@@ -90,6 +95,7 @@ impl Report {
         text.push_str(&self.depth_table());
         text.push_str(&self.stream_table());
         text.push_str(&comparison.table());
+        text.push_str(&self.time_tables(comparison));
         text
     }
 
@@ -136,6 +142,17 @@ impl Report {
                 let _ = writeln!(text, "{}: {example}", stream.name);
             }
         }
+        text
+    }
+
+    /// Returns the tables of measured times and resources.
+    fn time_tables(&self, comparison: &Comparison) -> String {
+        let mut text = "\nTimes and resources of kaspad and of Hydrant. A ratio is that of Hydrant to kaspad, which \
+                        also validates, mines and stores blocks: docs/kaspa_rig.md names the other differences.\n"
+            .to_owned();
+        text.push_str(&comparison.times.table());
+        text.push_str(&self.notification_times.tables());
+        text.push_str(&self.resources.table());
         text
     }
 
@@ -216,6 +233,8 @@ mod tests {
                 sets: SharedSets { common: 4, own: 0 },
             }],
             resuming_client: ResumeCounters { notifications: 3, ..ResumeCounters::default() },
+            notification_times: NotificationTimes::default(),
+            resources: ComparedResources { kaspad: None, hydrant: None },
         }
     }
 
@@ -239,6 +258,8 @@ mod tests {
             "| 51 and more | 1 | 0 |",
             "| Hydrant, Borsh, all | 5 | 0 | 0 | 4 | 0 |",
             "| getSink | 1 | 0 | 0 |",
+            "Load: up to 4 transactions before each block",
+            "| resource | kaspad | Hydrant | ratio |",
         ] {
             assert!(tables.contains(row), "{row}\n{tables}");
         }

@@ -30,6 +30,23 @@ impl Request<'_> {
         self.operation().name()
     }
 
+    /// Whether Hydrant sends the request to its kaspad, rather than reply from its own state.
+    pub(crate) fn is_forwarded(&self) -> bool {
+        !matches!(
+            self.operation(),
+            Operation::Subscribe
+                | Operation::Method(
+                    Method::Ping
+                        | Method::GetSink
+                        | Method::GetSinkBlueScore
+                        | Method::GetCoinSupply
+                        | Method::GetBalanceByAddress
+                        | Method::GetBalancesByAddresses
+                        | Method::GetUtxosByAddresses
+                )
+        )
+    }
+
     fn operation(&self) -> Operation {
         Operation::Method(match self {
             Self::Subscribe(_) => return Operation::Subscribe,
@@ -129,6 +146,19 @@ mod tests {
                     text.no_params().unwrap();
                 }
             }
+        }
+    }
+
+    #[test]
+    fn requests_about_addresses_and_the_sink_are_not_forwarded() {
+        let addresses = [address(1)];
+        let list = Request::Addresses(Method::GetUtxosByAddresses, &addresses);
+        for own in [Request::Plain(Method::GetSink), Request::Balance(&addresses[0]), list] {
+            assert!(!own.is_forwarded(), "{own:?}");
+        }
+        let block = Request::Block(Hash([1; 32]));
+        for forwarded in [Request::Plain(Method::GetServerInfo), block] {
+            assert!(forwarded.is_forwarded(), "{forwarded:?}");
         }
     }
 

@@ -126,6 +126,11 @@ impl StreamState {
         unexpected.map(|(key, count)| format!("{key:?} is not in the set, its count is {count}"))
     }
 
+    /// Returns the fingerprint of the current set of UTXOs. Equal sets have equal fingerprints.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
     /// Returns the number of different sets of UTXOs that this subscriber and another one both had, and of those that
     /// the other one did not have.
     pub(crate) fn compare_sets(&self, other: &Self) -> SharedSets {
@@ -291,6 +296,7 @@ mod tests {
         one.apply(&changes(vec![utxo(0, 1)], vec![]));
         one.apply(&changes(vec![utxo(1, 1)], vec![]));
         two.apply(&changes(vec![utxo(1, 1), utxo(0, 1)], vec![]));
+        assert_eq!(one.fingerprint(), two.fingerprint());
         assert_eq!(two.compare_sets(&one), SharedSets { common: 2, own: 0 });
         assert_eq!(one.compare_sets(&two), SharedSets { common: 2, own: 1 });
         // A new connection starts from the node's set, and its counters continue.

@@ -2,7 +2,7 @@
 //!
 //! Shape: a thread reads one connection and applies each notification to a [`StreamState`]. It ends with the
 //! connection. The caller connects again at a quiet time, because the state at the start is read separately.
-//! Not here: the comparison of states (`stream_state`).
+//! Not here: the comparison of states (`stream_state`), arrival times (`arrivals`).
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +11,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
-use kaspa::{Encoding, Event, KaspaAddress, Scope};
+use kaspa::{Encoding, Event, KaspaAddress, Notification, Scope};
 
+use crate::kaspa_rig::arrivals::Arrivals;
 use crate::kaspa_rig::requests::Request;
 use crate::kaspa_rig::stream_state::{NodeState, StreamState};
-use crate::kaspa_rig::wrpc_client::WrpcClient;
+use crate::kaspa_rig::wrpc_client::{ReceivedNotification, WrpcClient};
 use crate::rig::clock::{now, pause};
 
 /// Interval in which a thread finds out that it is stopped.
@@ -44,6 +45,7 @@ pub(crate) struct Subscriber {
 #[derive(Default)]
 struct Shared {
     stream: StreamState,
+    arrivals: Arrivals,
     /// Why the connection ended.
     end: Option<String>,
 }
@@ -65,8 +67,13 @@ impl Subscriber {
 
     /// Returns the server, the encoding and the subscription, for reports.
     pub(crate) fn name(&self) -> String {
+        format!("{:?}, {}", self.server, self.subscription())
+    }
+
+    /// Returns the encoding and the subscription, for reports on both servers.
+    pub(crate) fn subscription(&self) -> String {
         let set = if self.addresses.is_some() { "addresses" } else { "all" };
-        format!("{:?}, {:?}, {set}", self.server, self.encoding)
+        format!("{:?}, {set}", self.encoding)
     }
 
     /// Whether it is subscribed to all UTXOs.
@@ -79,7 +86,7 @@ impl Subscriber {
         self.disconnect();
         let mut client = WrpcClient::connect(address, self.encoding)?;
         let start = self.select(start);
-        self.lock().stream.reset(&start);
+        self.lock().reset(&start);
         for scope in self.scopes() {
             client.call_successfully(&Request::Subscribe(&scope))?;
         }
@@ -123,6 +130,11 @@ impl Subscriber {
         read(&self.lock().stream)
     }
 
+    /// Reads the arrival times.
+    pub(crate) fn read_arrivals<T>(&self, read: impl FnOnce(&Arrivals) -> T) -> T {
+        read(&self.lock().arrivals)
+    }
+
     /// Ends the connection, and forgets why it ended earlier.
     pub(crate) fn disconnect(&mut self) {
         if let Some(connection) = self.connection.take() {
@@ -158,6 +170,21 @@ impl Subscriber {
     }
 }
 
+impl Shared {
+    /// Sets the state at the start of a connection.
+    fn reset(&mut self, start: &NodeState) {
+        self.stream.reset(start);
+        self.arrivals.add_start(self.stream.fingerprint());
+    }
+
+    fn apply(&mut self, ReceivedNotification { notification, at }: &ReceivedNotification) {
+        self.stream.apply(notification);
+        if matches!(notification, Notification::UtxosChanged(_)) {
+            self.arrivals.add(self.stream.fingerprint(), *at);
+        }
+    }
+}
+
 impl Drop for Subscriber {
     fn drop(&mut self) {
         self.disconnect();
@@ -171,7 +198,7 @@ fn follow(mut client: WrpcClient, is_stopped: &AtomicBool, shared: &Mutex<Shared
         let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
         match next {
             Ok(None) => {}
-            Ok(Some(notification)) => shared.stream.apply(&notification),
+            Ok(Some(notification)) => shared.apply(&notification),
             Err(error) => {
                 shared.end = Some(format!("{error:#}"));
                 return;

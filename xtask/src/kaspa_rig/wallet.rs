@@ -18,7 +18,7 @@ use crate::kaspa_rig::random::Random;
 /// Addresses with a script that anyone can spend.
 pub(crate) const SPENDABLE_ADDRESSES: usize = 200;
 /// Addresses of public keys. Every second key is an ECDSA key.
-const KEY_ADDRESSES: usize = 24;
+pub(crate) const KEY_ADDRESSES: usize = 24;
 /// DAA scores until a coinbase can be spent, in the networks of the rig.
 pub(crate) const COINBASE_MATURITY: u64 = 10;
 /// DAA scores until the load spends a coinbase: the chain may lose some by a reorganization.
@@ -29,8 +29,8 @@ const FEE: u64 = 10_000_000;
 const OUTPUT_MIN: u64 = 100_000_000;
 /// The most inputs and outputs of a transaction. More inputs than outputs, so that the UTXO set does not grow without
 /// end.
-const INPUTS_MAX: usize = 5;
-const OUTPUTS_MAX: usize = 3;
+pub(crate) const INPUTS_MAX: usize = 5;
+pub(crate) const OUTPUTS_MAX: usize = 3;
 
 /// Operations of scripts.
 mod op {

@@ -1,12 +1,13 @@
 //! A connection to a port of wRPC, in either encoding: one call at a time, and the notifications between replies.
 //!
+//! Replies and notifications have the time at which they were read, before they are parsed.
 //! Bounds: [`CALL_TIMEOUT`] for a reply. Messages may have any length: all nodes are the rig's own.
 //! Not here: the content of replies (`comparison`), reconnecting.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use kaspa::{BorshServerMessage, Encoding, JsonServerMessage, Notification};
@@ -15,6 +16,7 @@ use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message, WebSocket};
 
 use crate::kaspa_rig::requests::Request;
+use crate::rig::clock::now;
 
 /// Time limit for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,7 +29,7 @@ pub(crate) struct WrpcClient {
     encoding: Encoding,
     last_id: u64,
     /// Notifications that came before a reply.
-    notifications: VecDeque<Notification>,
+    notifications: VecDeque<ReceivedNotification>,
 }
 
 /// The content of a successful reply.
@@ -41,6 +43,28 @@ pub(crate) enum Content {
 
 /// The reply to a request: its content, or the text of its error.
 pub(crate) type Reply = Result<Content, String>;
+
+/// The reply to a request, with its time.
+pub(crate) struct TimedReply {
+    pub(crate) reply: Reply,
+    /// The time at which the client began to send the request.
+    pub(crate) sent: Instant,
+    /// The time from then until the whole reply was read.
+    pub(crate) time: Duration,
+}
+
+/// A notification, with its time.
+pub(crate) struct ReceivedNotification {
+    pub(crate) notification: Notification,
+    /// The time at which the whole notification was read.
+    pub(crate) at: Instant,
+}
+
+/// A message of a node, with the time at which it was read.
+struct ReceivedMessage {
+    incoming: Incoming,
+    at: Instant,
+}
 
 /// A message of a node.
 enum Incoming {
@@ -56,17 +80,23 @@ impl WrpcClient {
     }
 
     /// Sends a request and waits for its reply.
-    pub(crate) fn call(&mut self, request: &Request<'_>) -> Result<Reply> {
+    pub(crate) fn call(&mut self, request: &Request<'_>) -> Result<TimedReply> {
         self.last_id += 1;
         let id = self.last_id;
-        self.socket.send(request.encode(self.encoding, id)?)?;
+        let message = request.encode(self.encoding, id)?;
+        let sent = now();
+        self.socket.send(message)?;
         loop {
-            match self.read()? {
-                None => bail!("no reply to {} within {CALL_TIMEOUT:?}", request.name()),
-                Some(Incoming::Reply(other, reply)) if other == id => return Ok(reply),
-                Some(Incoming::Reply(other, _)) => bail!("a reply to {other} and not to {id}"),
-                Some(Incoming::Notification(notification)) => {
-                    self.notifications.push_back(notification);
+            let Some(ReceivedMessage { incoming, at }) = self.read()? else {
+                bail!("no reply to {} within {CALL_TIMEOUT:?}", request.name())
+            };
+            match incoming {
+                Incoming::Reply(other, reply) if other == id => {
+                    return Ok(TimedReply { reply, sent, time: at.duration_since(sent) });
+                }
+                Incoming::Reply(other, _) => bail!("a reply to {other} and not to {id}"),
+                Incoming::Notification(notification) => {
+                    self.notifications.push_back(ReceivedNotification { notification, at });
                 }
             }
         }
@@ -74,7 +104,7 @@ impl WrpcClient {
 
     /// Sends a request, and returns the content of its reply. An error of the method is an error.
     pub(crate) fn call_successfully(&mut self, request: &Request<'_>) -> Result<Content> {
-        self.call(request)?.map_err(|error| anyhow!("{}: {error}", request.name()))
+        self.call(request)?.reply.map_err(|error| anyhow!("{}: {error}", request.name()))
     }
 
     /// Sets the time that [`Self::next_notification`] waits.
@@ -83,31 +113,35 @@ impl WrpcClient {
     }
 
     /// Waits for the next notification. Returns `None` at the timeout.
-    pub(crate) fn next_notification(&mut self) -> Result<Option<Notification>> {
+    pub(crate) fn next_notification(&mut self) -> Result<Option<ReceivedNotification>> {
         if let Some(notification) = self.notifications.pop_front() {
             return Ok(Some(notification));
         }
-        match self.read()? {
-            None => Ok(None),
-            Some(Incoming::Notification(notification)) => Ok(Some(notification)),
-            Some(Incoming::Reply(id, _)) => bail!("a reply to {id} without a request"),
+        let Some(ReceivedMessage { incoming, at }) = self.read()? else { return Ok(None) };
+        match incoming {
+            Incoming::Notification(notification) => {
+                Ok(Some(ReceivedNotification { notification, at }))
+            }
+            Incoming::Reply(id, _) => bail!("a reply to {id} without a request"),
         }
     }
 
     /// Reads the next message. Returns `None` at the timeout.
-    fn read(&mut self) -> Result<Option<Incoming>> {
+    fn read(&mut self) -> Result<Option<ReceivedMessage>> {
         loop {
             let message = match self.socket.read() {
                 Ok(message) => message,
                 Err(Error::Io(error)) if is_timeout(error.kind()) => return Ok(None),
                 Err(error) => return Err(error.into()),
             };
-            match message {
-                Message::Binary(frame) => return parse_borsh(&frame).map(Some),
-                Message::Text(text) => return parse_json(text.as_str()).map(Some),
+            let at = now();
+            let incoming = match message {
+                Message::Binary(frame) => parse_borsh(&frame)?,
+                Message::Text(text) => parse_json(text.as_str())?,
                 Message::Close(_) => bail!("the node closed the connection"),
-                Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
-            }
+                Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => continue,
+            };
+            return Ok(Some(ReceivedMessage { incoming, at }));
         }
     }
 }
