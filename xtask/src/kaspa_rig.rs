@@ -21,7 +21,6 @@ mod nodes;
 mod options;
 mod own_methods;
 mod programs;
-pub(crate) mod random;
 mod report;
 mod requests;
 mod resuming_client;

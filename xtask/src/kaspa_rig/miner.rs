@@ -12,9 +12,9 @@ use kaspa::{AddressUtxo, KaspaAddress};
 use serde_json::Value;
 
 use crate::kaspa_rig::kaspad::{Kaspad, KaspadPorts};
-use crate::kaspa_rig::random::Random;
 use crate::kaspa_rig::wallet::{Wallet, to_json};
 use crate::rig::ports::free_ports;
+use crate::rig::random::Random;
 
 /// Every block of this number has a sibling.
 const SIBLING_INTERVAL: usize = 3;
