@@ -27,7 +27,6 @@ mod notification_times;
 mod options;
 mod own_methods;
 mod programs;
-pub(crate) mod random;
 mod report;
 mod requests;
 mod resources;

@@ -5,7 +5,7 @@
 //! programs of Go in `<program>-<version>/bin`. So a new version is built next to the one before, and no checkout of
 //! the repository builds it again. Without Go, its programs are named and left out.
 //! With `--rivals` the programs of `clients/rivals.txt` instead, which benchmarks compare with ours (`rivals::build`).
-//! Not here: the flows, which are tests of `hydrant` (`tests/it/tools.rs`) and `log` (`tests/nats`). CI builds none of
+//! Not here: the flows, which are tests of `hydrant` (`tests/it/tools.rs`) and `replicated_log` (`tests/nats`). CI builds none of
 //! them: it runs the flows of the existing programs, and names the others.
 
 use std::path::Path;

@@ -22,6 +22,9 @@ pub(crate) struct Encoder {
     pub(crate) status: Arc<IngestStatus>,
     /// The state of the ledger before its first event.
     pub(crate) start: OwnStart,
+    /// Whether the log has entries and footers. Otherwise those that the ledger has are left out: another ingester may
+    /// have none, and both must log the same.
+    pub(crate) has_entries: bool,
     /// The time in milliseconds since 1970.
     pub(crate) unix_ms: fn() -> u64,
 }
@@ -103,7 +106,11 @@ impl Encoder {
             footer: footer.as_ref(),
             made_at_ms: (self.unix_ms)(),
         };
-        let content = EncodedBlock::new(&source).map(Arc::new).map_err(|err| {
+        let content = match self.has_entries {
+            true => EncodedBlock::new(&source),
+            false => EncodedBlock::without_entries(&source),
+        };
+        let content = content.map(Arc::new).map_err(|err| {
             tracing::error!(slot = block.id.slot, %err, "a block cannot be logged");
             Arc::from(err.to_string())
         });
@@ -131,6 +138,7 @@ fn key(block: &Block) -> BlockKey {
 
 #[cfg(test)]
 mod tests {
+    use solana::Entry;
     use testkit::test_ledger::{block_info, empty_block};
     use tokio::sync::mpsc;
 
@@ -138,15 +146,43 @@ mod tests {
     use crate::model::source::key as block_key;
     use crate::sink;
 
-    #[test]
-    fn a_jump_from_the_start_has_the_root_as_its_parent() {
-        let id = |slot| BlockId { slot, version: 1 };
-        let root_key = block_key(3, false);
-        let start = OwnStart { root: id(3), root_key, is_complete: true };
-        let (_sink, events) = sink::channel(1 << 20, false);
+    fn id(slot: Slot) -> BlockId {
+        BlockId { slot, version: 1 }
+    }
+
+    fn encoder(start: OwnStart, has_entries: bool) -> Encoder {
+        let (_sink, events) = sink::channel(1 << 20, has_entries);
         let (output, _own) = mpsc::channel(1);
         let status = Arc::new(IngestStatus::default());
-        let encoder = Encoder { events, output, status, start, unix_ms: || 1 };
+        Encoder { events, output, status, start, has_entries, unix_ms: || 1 }
+    }
+
+    #[test]
+    fn entries_that_another_ingester_may_lack_are_left_out() {
+        let start = OwnStart { root: id(3), root_key: block_key(3, false), is_complete: true };
+        let entry = Entry {
+            num_hashes: 1,
+            hash: Hash::default(),
+            transaction_count: 0,
+            starting_transaction_index: 0,
+        };
+        let whole = Block { entries: vec![entry], ..empty_block(id(4), id(3)) };
+        let bare = Block { entries: Vec::new(), ..whole.clone() };
+        let digests = |block: &Block, has_entries: bool| {
+            let mut known = KnownBlocks::new(start);
+            let encoder = encoder(start, has_entries);
+            let frozen = encoder.freeze(block, &block_info(4), &mut known, false);
+            frozen.content.expect("it is short enough").digests()
+        };
+        assert_eq!(digests(&whole, false), digests(&bare, false));
+        assert_ne!(digests(&whole, true), digests(&bare, true));
+    }
+
+    #[test]
+    fn a_jump_from_the_start_has_the_root_as_its_parent() {
+        let root_key = block_key(3, false);
+        let start = OwnStart { root: id(3), root_key, is_complete: true };
+        let encoder = encoder(start, false);
         let block = Block {
             previous_blockhash: block_key(8, false).blockhash,
             ..empty_block(id(9), id(3))

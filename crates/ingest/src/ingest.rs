@@ -49,7 +49,10 @@ impl Ingest {
         let (sink, events) = sink::channel(config.queue_bytes_max, config.has_entries);
         let (output, own) = mpsc::channel(OWN_EVENTS_MAX);
         let start = own_start(&reader);
-        let encoder = Encoder { events, output, status: Arc::clone(&status), start, unix_ms };
+        let status_of_encoder = Arc::clone(&status);
+        let has_entries = config.has_entries;
+        let encoder =
+            Encoder { events, output, status: status_of_encoder, start, has_entries, unix_ms };
         let plan_config = PlanConfig {
             ingester: config.ingester,
             level: chain.level,

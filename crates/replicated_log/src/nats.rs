@@ -11,6 +11,7 @@
 
 mod appender;
 mod connection;
+mod credentials;
 mod durability;
 mod epoch;
 mod epoch_log;
@@ -24,7 +25,6 @@ use std::sync::Arc;
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind};
-use futures_util::TryStreamExt;
 use futures_util::future::BoxFuture;
 
 use self::connection::Connection;
@@ -55,8 +55,7 @@ impl NatsLogSpace {
 
     /// Lists the epochs, in no order.
     async fn list_epochs(&self) -> Result<Vec<u64>, LogError> {
-        let names = self.connection.context.stream_names();
-        let names = names.try_collect::<Vec<String>>().await;
+        let names = self.connection.list_streams().await;
         let names = names.map_err(|err| self.connection.error("list the streams", err))?;
         Ok(names.iter().filter_map(|name| parse_epoch(&self.config.cluster, name)).collect())
     }

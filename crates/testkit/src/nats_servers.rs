@@ -1,12 +1,14 @@
 //! nats-servers of a test: one, or a cluster of several, in a temporary directory.
 //!
-//! Shape: each server has its ports, its configuration and its store. It can be killed, stopped, paused and started
-//! again with the same store. Clients need no credentials, and learn no other address than those of
-//! [`NatsServers::url`], so that a proxy in front of a server is not passed by.
+//! Shape: each server has its ports and its store, and the configuration that operators get
+//! (`packaging/cluster/nats-server.conf`). It can be killed, stopped, paused and started again with the same store.
+//! Clients learn no other address than those of [`NatsServers::url`], so that a proxy in front of a server is not passed
+//! by.
 //! Bounds: [`eventually::TIMEOUT`](crate::eventually::TIMEOUT) for a start, 1 GB for a store.
 //! Not here: the program (`cargo xtask tools` builds it).
 
-use std::fs;
+use std::fmt::Display;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -24,10 +26,18 @@ const PORT_TRIES: usize = 1_000;
 /// Time limit of the response of a server that is paused.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Lets the account of the clients request the settings of JetStream from the system account.
-const EXPORT: &str = r#"exports: [ { service: "$SYS.REQ.SERVER.PING.JSZ", response: stream } ]"#;
-const IMPORT: &str =
-    r#"imports: [ { service: { account: SYS, subject: "$SYS.REQ.SERVER.PING.JSZ" } } ]"#;
+/// The file of all servers.
+const CONFIG_FILE: &str = "nats-server.conf";
+/// The configuration. Its values come from the environment.
+const CONFIG: &str = include_str!("../../../packaging/cluster/nats-server.conf");
+/// Its section about other servers, which is the last one.
+const CLUSTER_SECTION: &str = "\ncluster {";
+/// The user of the configuration, and the password of the tests.
+const USER: &str = "hydrant";
+const PASSWORD: &str = "a/b";
+/// [`PASSWORD`] in a URL.
+const PASSWORD_IN_URL: &str = "a%2Fb";
+const STORE_BYTES: u64 = 1_000_000_000;
 
 /// Number and settings of the servers.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +61,7 @@ impl NatsOptions {
 pub struct NatsServers {
     program: PathBuf,
     servers: Vec<NatsServer>,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 struct NatsServer {
@@ -69,11 +79,8 @@ impl NatsServers {
         let dir = tempfile::tempdir().expect("a directory");
         let servers = (0..options.servers).map(|index| NatsServer::new(dir.path(), index));
         let servers: Vec<NatsServer> = servers.collect();
-        let routes: Vec<SocketAddr> = servers.iter().map(|server| server.routes).collect();
-        for server in &servers {
-            server.write_config(options, &routes);
-        }
-        let mut servers = Self { program: program.to_owned(), servers, _dir: dir };
+        fs::write(dir.path().join(CONFIG_FILE), config(options)).expect("a configuration");
+        let mut servers = Self { program: program.to_owned(), servers, dir };
         for index in 0..options.servers {
             servers.spawn(index);
         }
@@ -83,10 +90,20 @@ impl NatsServers {
         servers
     }
 
-    /// Returns the URLs of all servers, as a client takes them.
+    /// Returns the URLs of all servers with user and password, as a client takes them.
     pub fn url(&self) -> String {
-        let urls = self.servers.iter().map(|server| format!("nats://{}", server.client));
+        let urls = self.servers.iter().map(|server| Self::server_url(server.client));
         urls.collect::<Vec<_>>().join(",")
+    }
+
+    /// Returns the URL of a server or of a proxy in front of it, with user and password.
+    pub fn server_url(address: SocketAddr) -> String {
+        format!("nats://{USER}:{PASSWORD_IN_URL}@{address}")
+    }
+
+    /// Returns the user and the password of an administrator's client.
+    pub fn user_and_password(&self) -> [String; 2] {
+        [USER, PASSWORD].map(str::to_owned)
     }
 
     /// Returns the address of a server's port for clients.
@@ -101,15 +118,28 @@ impl NatsServers {
 
     /// Starts a server that is not running. Does not wait for it.
     pub fn spawn(&mut self, index: usize) {
-        let program = &self.program;
+        let others = self.servers.iter().enumerate().filter(|(at, _)| *at != index);
+        let routes = others.map(|(_, other)| format!("\"nats://{}\"", other.routes));
+        let routes = routes.collect::<Vec<_>>().join(", ");
+        let config = self.dir.path().join(CONFIG_FILE);
         let server = &mut self.servers[index];
         assert!(server.process.is_none(), "{} runs", server.name);
-        let child = Command::new(program)
+        let log = File::options().create(true).append(true).open(server.log_path());
+        let quoted = |value: &dyn Display| format!("\"{value}\"");
+        let child = Command::new(&self.program)
             .arg("--config")
-            .arg(server.config_path())
+            .arg(config)
+            .env("NATS_NAME", quoted(&server.name))
+            .env("NATS_LISTEN", quoted(&server.client))
+            .env("NATS_MONITOR", quoted(&server.monitor))
+            .env("NATS_ROUTES_LISTEN", quoted(&server.routes))
+            .env("NATS_ROUTES", format!("[ {routes} ]"))
+            .env("NATS_STORE", quoted(&server.store_dir().display()))
+            .env("NATS_STORE_BYTES", STORE_BYTES.to_string())
+            .env("NATS_PASSWORD", quoted(&PASSWORD))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(log.expect("a log"))
             .spawn();
         server.process = Some(child.expect("nats-server starts"));
     }
@@ -168,66 +198,12 @@ impl NatsServer {
         }
     }
 
-    fn config_path(&self) -> PathBuf {
-        self.dir.join("nats.conf")
-    }
-
     fn store_dir(&self) -> PathBuf {
         self.dir.join("store")
     }
 
     fn log_path(&self) -> PathBuf {
         self.dir.join("nats.log")
-    }
-
-    fn write_config(&self, options: NatsOptions, routes: &[SocketAddr]) {
-        fs::write(self.config_path(), self.config(options, routes)).expect("a configuration");
-    }
-
-    fn config(&self, options: NatsOptions, routes: &[SocketAddr]) -> String {
-        let sync = if options.syncs_always { "sync_interval: always" } else { "" };
-        let exports_settings = options.exports_settings;
-        let export = if exports_settings { EXPORT } else { "" };
-        let import = if exports_settings { IMPORT } else { "" };
-        let mut config = format!(
-            r#"server_name: {name}
-listen: "{client}"
-http: "{monitor}"
-log_file: "{log}"
-jetstream {{
-  store_dir: "{store}"
-  max_memory_store: 64MB
-  max_file_store: 1GB
-  {sync}
-}}
-accounts {{
-  SYS {{ {export} }}
-  LOG {{
-    jetstream: enabled
-    users: [ {{ user: test, password: test }} ]
-    {import}
-  }}
-}}
-system_account: SYS
-no_auth_user: test
-"#,
-            name = self.name,
-            client = self.client,
-            monitor = self.monitor,
-            log = self.log_path().display(),
-            store = self.store_dir().display(),
-        );
-        if routes.len() > 1 {
-            let others = routes.iter().filter(|address| **address != self.routes);
-            let others = others.map(|address| format!("\"nats://{address}\""));
-            let others = others.collect::<Vec<_>>().join(", ");
-            let listen = self.routes;
-            let cluster = format!(
-                "cluster {{\n  name: test\n  listen: \"{listen}\"\n  no_advertise: true\n  routes: [ {others} ]\n}}\n"
-            );
-            config.push_str(&cluster);
-        }
-        config
     }
 
     fn is_healthy(&self) -> bool {
@@ -266,6 +242,20 @@ impl Drop for NatsServer {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Returns the configuration of the servers: that of operators without the settings that the options leave out.
+fn config(options: NatsOptions) -> String {
+    let is_left_out = |line: &str| {
+        let is_sync = line.contains("sync_interval:");
+        let is_export = line.contains("{ service:");
+        !options.syncs_always && is_sync || !options.exports_settings && is_export
+    };
+    // A single server has no routes.
+    let (single, _) = CONFIG.split_once(CLUSTER_SECTION).expect("a section about other servers");
+    let used = if options.servers == 1 { single } else { CONFIG };
+    let lines = used.lines().filter(|line| !is_left_out(line));
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Returns an address that is free now. The server does not choose it itself, since the other ones and its clients need

@@ -6,6 +6,12 @@ use crate::cluster::gaps::Gaps;
 use crate::cluster::reads::ReadCost;
 use crate::cluster::report::{Report, RoundEnd, RoundReport};
 
+/// Responses of all replicas that were compared, blocks whose sums the replicas checked, and faults.
+const RESPONSES_MIN: u64 = 10_000;
+const CHECKED_BLOCKS_MIN: u64 = 1_000;
+const ROUNDS_MIN: u64 = 50;
+/// Responses that differed at first, and were equal when the request was repeated: the slot or the fork had changed.
+const REPEATED_PERCENT_MAX: f64 = 1.0;
 /// Memory of a replica above that of a node without a log, in MiB.
 const MEMORY_MIB_MAX: f64 = 64.0;
 /// Reads of a replica for each one of a node without a log.
@@ -25,22 +31,32 @@ pub(crate) fn bar_lines(
     let mut lines = Vec::new();
     let mut zero = |name: &str, value: u64| lines.push(format!("bar {name} {value} count <= 0"));
     zero("cluster_differences", compared.totals.different + chaos.totals.different);
-    zero("cluster_wrong_answers", compared.totals.wrong + chaos.totals.wrong);
+    zero("cluster_wrong_responses", compared.totals.wrong + chaos.totals.wrong);
     zero("cluster_sum_differences", compared.facts.sum_differences + chaos.facts.sum_differences);
-    let sum = |count: fn(&Report) -> u64| count(compared) + count(chaos);
-    let of_rounds =
+    let sum_rounds =
         |count: fn(&RoundReport) -> u64| -> u64 { chaos.rounds.iter().map(count).sum() };
-    let missing = sum(|it| it.log.missing) + of_rounds(|it| it.damages.missing);
-    let doubled = sum(|it| it.log.doubled) + of_rounds(|it| it.damages.doubled);
-    let disordered = sum(|it| it.log.disordered) + of_rounds(|it| it.damages.disordered);
-    zero("cluster_log_missing", missing);
-    zero("cluster_log_doubled", doubled);
-    zero("cluster_log_out_of_order", disordered);
-    zero("cluster_unnamed_damages", of_rounds(|it| it.unnamed));
-    zero("cluster_failed_rounds", of_rounds(|it| u64::from(matches!(it.end, RoundEnd::Failed(_)))));
+    let damages = sum_rounds(|it| it.damages.count());
+    zero("cluster_log_damages", compared.log.count() + chaos.log.count() + damages);
+    zero("cluster_unnamed_damages", sum_rounds(|it| it.unnamed));
+    let failed = sum_rounds(|it| u64::from(matches!(it.end, RoundEnd::Failed(_))));
+    zero("cluster_failed_rounds", failed);
     if let Some(failover) = compared.failover {
         zero("cluster_failed_requests", failover.failed);
     }
+    // A run that compares nothing has no differences either.
+    let totals = [&compared.totals, &chaos.totals];
+    let equal: u64 = totals.iter().map(|it| it.equal).sum();
+    let equal_later: u64 = totals.iter().map(|it| it.equal_later).sum();
+    for (name, count, count_min) in [
+        ("cluster_compared_responses", equal + equal_later, RESPONSES_MIN),
+        ("cluster_checked_blocks", compared.facts.checked_blocks, CHECKED_BLOCKS_MIN),
+        ("cluster_rounds", chaos.rounds.len() as u64, ROUNDS_MIN),
+    ] {
+        lines.push(format!("bar {name} {count} count >= {count_min}"));
+    }
+    let repeated = 100.0 * equal_later as f64 / (equal + equal_later).max(1) as f64;
+    lines
+        .push(format!("bar cluster_equal_when_repeated {repeated:.3} % <= {REPEATED_PERCENT_MAX}"));
     let facts = &compared.facts;
     let above = (facts.replica_bytes as f64 - facts.plain_bytes as f64) / MIB;
     lines.push(format!("bar cluster_replica_memory {above:.1} MiB <= {MEMORY_MIB_MAX}"));
@@ -71,7 +87,11 @@ mod tests {
         let lines = bar_lines(&report(), Some(reads), gaps, &report());
         for line in [
             "bar cluster_differences 0 count <= 0",
-            "bar cluster_log_missing 0 count <= 0",
+            "bar cluster_log_damages 0 count <= 0",
+            "bar cluster_compared_responses 1000 count >= 10000",
+            "bar cluster_checked_blocks 300 count >= 1000",
+            "bar cluster_rounds 3 count >= 50",
+            "bar cluster_equal_when_repeated 0.000 % <= 1",
             "bar cluster_failed_requests 0 count <= 0",
             "bar cluster_replica_memory 50.0 MiB <= 64",
             "bar cluster_reads 0.980 x >= 0.95",
@@ -81,7 +101,8 @@ mod tests {
         }
         let mut wrong = report();
         wrong.rounds[0].damages.doubled = 2;
+        wrong.log.other = 3;
         let lines = bar_lines(&report(), None, Gaps::default(), &wrong);
-        assert!(lines.contains(&"bar cluster_log_doubled 2 count <= 0".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"bar cluster_log_damages 5 count <= 0".to_owned()), "{lines:?}");
     }
 }

@@ -1,40 +1,25 @@
-//! The calls and routes that are compared, and those that belong to one node.
+//! The calls and routes that are compared.
 //!
 //! Shape: a call has a slot that it is about, which all replicas have reached: as `minContextSlot` where the method has
 //! it, and as the header `hydrant-min-slot` of every request.
+//! Not here: what may differ (`node_differences`).
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::cluster::http_client::Request;
+use crate::cluster::load::{ACCOUNT_BYTES, ACCOUNTS};
+use crate::rig::http_client::Request;
 
-/// Methods that are not compared, and why. docs/cluster.md has the same list for clients.
-const NODE_OWN: [(&str, &str); 12] = [
-    ("getClusterNodes", "each node lists what it knows of the others"),
-    ("getFirstAvailableBlock", "the history begins at the snapshot that the node loaded"),
-    ("getHealth", "about the node"),
-    ("getHighestSnapshotSlot", "about the node"),
-    ("getIdentity", "each node has a key of its own"),
-    ("getMaxRetransmitSlot", "about the node"),
-    ("getMaxShredInsertSlot", "about the node"),
-    ("getRecentPerformanceSamples", "each node counts minutes since its start"),
-    ("getVersion", "about the node"),
-    ("hydrantGetVerification", "about the node"),
-    ("minimumLedgerSlot", "the history begins at the snapshot that the node loaded"),
-    ("sendTransaction", "it sends"),
-];
+/// Slots before a block that a call about it includes.
+pub(crate) const SLOTS_BEFORE: u64 = 5;
 
-/// Lists without an order, by the path of the list. They are compared as sets.
-const SETS: [(&str, &[&str]); 6] = [
-    ("getProgramAccounts", &["/result", "/result/value"]),
-    ("getTokenAccountsByDelegate", &["/result/value"]),
-    ("getTokenAccountsByOwner", &["/result/value"]),
-    ("getTokenAccountsByMint", &["/result/value"]),
-    ("getVoteAccounts", &["/result/current", "/result/delinquent"]),
-    ("getBlock", &["/result/rewards"]),
-];
+/// A page with all accounts that the load edits.
+const PAGE_MAX: usize = 2 * ACCOUNTS;
 
-/// Members of a response that belong to one node.
-const NODE_MEMBERS: [&str; 3] = ["paginationKey", "cursor", "apiVersion"];
+/// Methods whose lists are about the blocks that a node retains, by the member that has the slot. Only the slots that all
+/// nodes have are compared.
+const HISTORIES: [(&str, &str); 1] = [("getRecentPrioritizationFees", "slot")];
 
 const SYSTEM: &str = "11111111111111111111111111111111";
 const CLOCK: &str = "SysvarC1ock11111111111111111111111111111111";
@@ -80,36 +65,17 @@ fn with_min_context_slot(params: &Value, slot: u64) -> Value {
     params
 }
 
-/// Formats the methods that are not compared, with the reasons.
-pub(crate) fn describe_node_own() -> String {
-    let methods = NODE_OWN.iter().map(|(name, reason)| format!("{name} ({reason})"));
-    methods.collect::<Vec<_>>().join(", ")
-}
-
-/// Returns the part of a response that must be equal on all replicas.
-pub(crate) fn comparable(name: &str, mut answer: Value) -> Value {
-    if let Some(fields) = answer.as_object_mut() {
-        fields.remove("id");
-        fields.remove("jsonrpc");
-    }
-    remove_members(&mut answer);
-    let sets = SETS.iter().find(|(method, _)| *method == name);
-    for path in sets.into_iter().flat_map(|(_, paths)| *paths) {
-        if let Some(list) = answer.pointer_mut(path).and_then(Value::as_array_mut) {
-            list.sort_by_cached_key(Value::to_string);
-        }
-    }
-    answer
-}
-
-fn remove_members(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|name, _| !NODE_MEMBERS.contains(&name.as_str()));
-            fields.values_mut().for_each(remove_members);
-        }
-        Value::Array(values) => values.iter_mut().for_each(remove_members),
-        _ => {}
+/// Removes the items of lists that are about slots that a node lacks: its history begins later, or has a hole since it
+/// jumped to a snapshot.
+pub(crate) fn trim_histories<'a>(name: &str, responses: impl Iterator<Item = &'a mut Value>) {
+    let Some((_, member)) = HISTORIES.iter().find(|(method, _)| *method == name) else { return };
+    let mut lists: Vec<&mut Vec<Value>> =
+        responses.filter_map(|response| response["result"].as_array_mut()).collect();
+    let slot = |item: &Value| item[*member].as_u64();
+    let slots = lists.iter().map(|list| list.iter().map(slot).collect::<BTreeSet<_>>());
+    let Some(common) = slots.reduce(|one, two| &one & &two) else { return };
+    for list in &mut lists {
+        list.retain(|item| common.contains(&slot(item)));
     }
 }
 
@@ -141,10 +107,12 @@ pub(crate) fn state_calls(commitment: &str, addresses: &[String]) -> Vec<Call> {
         method("getAccountInfo", json!([CLOCK, encoded("jsonParsed")])),
         method("getAccountInfo", json!([CLOCK, encoded("base64+zstd")])),
         method("getProgramAccounts", json!([VOTE, encoded("base64")])),
+        // The accounts that the load edits, on one page: pages begin and end elsewhere on each node.
         method(
             "getProgramAccountsV2",
             json!([SYSTEM, {
-                "commitment": commitment, "encoding": "base64", "limit": 50,
+                "commitment": commitment, "encoding": "base64", "limit": PAGE_MAX,
+                "filters": [{"dataSize": ACCOUNT_BYTES}], "dataSlice": {"offset": 0, "length": 64},
             }]),
         ),
     ];
@@ -192,8 +160,8 @@ pub(crate) fn block_calls(slot: u64, block: &Value) -> Vec<Call> {
         ));
     }
     calls.push(method("getBlockTime", json!([slot])));
-    calls.push(method("getBlocks", json!([slot.saturating_sub(5), slot])));
-    calls.push(method("getBlocksWithLimit", json!([slot.saturating_sub(5), 5])));
+    calls.push(method("getBlocks", json!([slot.saturating_sub(SLOTS_BEFORE), slot])));
+    calls.push(method("getBlocksWithLimit", json!([slot.saturating_sub(SLOTS_BEFORE), 5])));
     calls.push(route("GET /v1/blocks/{slot}", format!("/v1/blocks/{slot}")));
     let transactions = block["result"]["transactions"].as_array();
     for transaction in transactions.into_iter().flatten().rev().take(2) {
@@ -254,6 +222,7 @@ fn route(name: &'static str, path: String) -> Call {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::node_differences::NodeDifferences;
 
     #[test]
     fn no_call_is_about_the_node() {
@@ -270,7 +239,7 @@ mod tests {
             history_calls("a"),
         ];
         for call in calls.concat() {
-            assert!(NODE_OWN.iter().all(|(name, _)| *name != call.name()), "{call:?}");
+            assert!(!NodeDifferences::get().is_own(call.name()), "{call:?}");
         }
     }
 
@@ -282,11 +251,15 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_sorted_and_members_of_one_node_are_removed() {
-        let answer = json!({"id": 1, "result": {"context": {"slot": 3, "apiVersion": "1"},
-            "value": [{"pubkey": "b"}, {"pubkey": "a"}], "paginationKey": "x"}});
-        let expected = json!({"result": {"context": {"slot": 3}, "value": [{"pubkey": "a"}, {"pubkey": "b"}]}});
-        assert_eq!(comparable("getProgramAccounts", answer.clone()), expected);
-        assert_ne!(comparable("getMultipleAccounts", answer), expected);
+    fn histories_are_compared_at_the_slots_that_all_nodes_have() {
+        let fees = |slots: &[u64]| {
+            let items: Vec<Value> = slots.iter().map(|slot| json!({"slot": slot})).collect();
+            json!({"result": items})
+        };
+        let mut responses = [fees(&[5, 6, 7, 8]), fees(&[4, 6, 8])];
+        trim_histories("getBlocks", responses.iter_mut());
+        assert_ne!(responses[0], responses[1]);
+        trim_histories("getRecentPrioritizationFees", responses.iter_mut());
+        assert_eq!(responses, [fees(&[6, 8]), fees(&[6, 8])]);
     }
 }

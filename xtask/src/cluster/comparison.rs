@@ -1,4 +1,4 @@
-//! Comparison of the responses of all replicas to the same requests, and with those of the head.
+//! Comparison of the responses of all replicas to the same requests, and with those of the producer.
 //!
 //! Shape: a request is sent to each replica, with the newest slot that one of them has shown. If all responses are
 //! about one slot, they are compared; otherwise it is sent again. Final blocks are compared once, each with its
@@ -12,12 +12,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::cluster::calls::{self, Call};
+use crate::cluster::calls::{self, Call, SLOTS_BEFORE};
+use crate::cluster::node_differences::NodeDifferences;
 use crate::cluster::node_response::{Round, Subject, ask_all, find_difference};
+use crate::rig::clock::now;
 use crate::rig::json_rpc;
 use crate::rig::response_comparison::difference;
 
@@ -27,14 +30,16 @@ const REPEATS: usize = 3;
 const STATE_CALLS: usize = 24;
 /// Final blocks that a round compares.
 const BLOCKS: u64 = 20;
+/// Time limit of the blocks of a whole comparison.
+const BLOCKS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Slots behind the newest final one.
 const SLOTS_BEHIND: u64 = 2;
 /// Differences that are stored.
 const EXAMPLES_MAX: usize = 20;
 /// The commitments of the calls about the state.
 const COMMITMENTS: [&str; 3] = ["finalized", "confirmed", "processed"];
-/// Requests that the head responses from the same state as the replicas.
-const HEAD_CALLS: [&str; 6] = [
+/// Calls whose response on the producer must equal those of the replicas.
+const PRODUCER_CALLS: [&str; 6] = [
     "getAccountInfo",
     "getBalance",
     "getBlock",
@@ -51,7 +56,7 @@ pub(crate) struct Counts {
     pub(crate) equal: u64,
     pub(crate) equal_later: u64,
     pub(crate) different: u64,
-    /// Responses of all replicas that are not the head's.
+    /// Responses of all replicas that are not the producer's.
     pub(crate) wrong: u64,
     /// The replicas were never at one slot.
     pub(crate) not_compared: u64,
@@ -73,26 +78,31 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Compares some calls about the state, and the blocks that became final. The head may be down, or paused.
+    /// Compares some calls about the state, and the blocks that became final, until `end`. The producer may be down, or
+    /// paused.
     pub(crate) fn compare(
         &mut self,
         nodes: &[SocketAddr],
-        head: Option<SocketAddr>,
+        producer: Option<SocketAddr>,
         addresses: &[String],
+        end: Instant,
     ) {
-        if let Err(err) = self.compare_blocks(nodes, head) {
+        if let Err(err) = self.compare_blocks(nodes, producer, end) {
             self.fail(&err);
         }
         for _ in 0..STATE_CALLS {
+            if now() > end {
+                return;
+            }
             let commitment = COMMITMENTS[self.next_call % COMMITMENTS.len()];
             let calls = calls::state_calls(commitment, addresses);
             let call = &calls[self.next_call / COMMITMENTS.len() % calls.len()];
             self.next_call += 1;
-            self.compare_call(nodes, head, call, Subject::from_commitment(commitment));
+            self.compare_call(nodes, producer, call, Subject::from_commitment(commitment));
         }
         if let Some(address) = addresses.last() {
             for call in calls::history_calls(address) {
-                self.compare_call(nodes, head, &call, Subject::NewerState);
+                self.compare_call(nodes, producer, &call, Subject::NewerState);
             }
         }
     }
@@ -101,15 +111,15 @@ impl Comparison {
     pub(crate) fn compare_all(
         &mut self,
         nodes: &[SocketAddr],
-        head: Option<SocketAddr>,
+        producer: Option<SocketAddr>,
         addresses: &[String],
     ) {
-        if let Err(err) = self.compare_blocks(nodes, head) {
+        if let Err(err) = self.compare_blocks(nodes, producer, now() + BLOCKS_TIMEOUT) {
             self.fail(&err);
         }
         for commitment in COMMITMENTS {
             for call in calls::state_calls(commitment, addresses) {
-                self.compare_call(nodes, head, &call, Subject::from_commitment(commitment));
+                self.compare_call(nodes, producer, &call, Subject::from_commitment(commitment));
             }
         }
     }
@@ -136,7 +146,7 @@ impl Comparison {
         let mut text = format!(
             "\n{} final blocks were compared, and {} were not because the comparison was behind. {} \
              requests failed{}{}.\n\n\
-             | request | equal | equal when repeated | differ | not the head's | not at one slot | left out | first \
+             | request | equal | equal when repeated | differ | not the producer's | not at one slot | left out | first \
              difference |\n|---|---|---|---|---|---|---|---|\n",
             self.blocks,
             self.skipped_blocks,
@@ -154,7 +164,7 @@ impl Comparison {
                 "| {name} | {equal} | {equal_later} | {different} | {wrong} | {not_compared} | {left_out} | {first} |"
             );
         }
-        let _ = writeln!(text, "\nNot compared: {}.", calls::describe_node_own());
+        let _ = writeln!(text, "\nNot compared: {}.", NodeDifferences::get().describe_own());
         text
     }
 
@@ -163,9 +173,14 @@ impl Comparison {
         self.last_failure = format!("{err:#}");
     }
 
-    fn compare_blocks(&mut self, nodes: &[SocketAddr], head: Option<SocketAddr>) -> Result<()> {
+    fn compare_blocks(
+        &mut self,
+        nodes: &[SocketAddr],
+        producer: Option<SocketAddr>,
+        time_end: Instant,
+    ) -> Result<()> {
         let first = read_slots(nodes, "getFirstAvailableBlock", &json!([]))?;
-        let first = first.into_iter().max().context("no replica")? + 1;
+        let first = first.into_iter().max().context("no replica")? + 1 + SLOTS_BEFORE;
         let newest = read_slots(nodes, "getSlot", &json!([{"commitment": "finalized"}]))?;
         let newest = newest.into_iter().min().context("no replica")?.saturating_sub(SLOTS_BEHIND);
         let mut slot = self.next_slot.unwrap_or(first).max(first);
@@ -174,8 +189,8 @@ impl Comparison {
             slot = newest;
         }
         let end = newest.min(slot + BLOCKS);
-        while slot < end {
-            self.compare_block(nodes, head, slot)?;
+        while slot < end && now() < time_end {
+            self.compare_block(nodes, producer, slot)?;
             slot += 1;
         }
         self.next_slot = Some(slot);
@@ -185,7 +200,7 @@ impl Comparison {
     fn compare_block(
         &mut self,
         nodes: &[SocketAddr],
-        head: Option<SocketAddr>,
+        producer: Option<SocketAddr>,
         slot: u64,
     ) -> Result<()> {
         let node = *nodes.first().context("no replica")?;
@@ -195,12 +210,12 @@ impl Comparison {
         };
         let block = read("json")?;
         for call in calls::block_calls(slot, &block) {
-            self.compare_call(nodes, head, &call, Subject::FinalBlock);
+            self.compare_call(nodes, producer, &call, Subject::FinalBlock);
         }
         if block["error"].is_null() {
             self.blocks += 1;
             for call in calls::changing_calls(slot, &block, &read("base64")?) {
-                self.compare_call(nodes, head, &call, Subject::NewerState);
+                self.compare_call(nodes, producer, &call, Subject::NewerState);
             }
         }
         Ok(())
@@ -210,13 +225,13 @@ impl Comparison {
     fn compare_call(
         &mut self,
         nodes: &[SocketAddr],
-        head: Option<SocketAddr>,
+        producer: Option<SocketAddr>,
         call: &Call,
         subject: Subject,
     ) {
-        let has_head = subject != Subject::NewerState && HEAD_CALLS.contains(&call.name());
+        let has_producer = subject != Subject::NewerState && PRODUCER_CALLS.contains(&call.name());
         let mut compared = nodes.to_vec();
-        compared.extend(head.filter(|_| has_head));
+        compared.extend(producer.filter(|_| has_producer));
         let mut first = None;
         for repeat in 0..=REPEATS {
             let responses = match ask_all(&compared, call, subject) {
@@ -236,7 +251,7 @@ impl Comparison {
                     continue;
                 }
             };
-            let (of_replicas, of_head) = responses.split_at(nodes.len());
+            let (of_replicas, of_producer) = responses.split_at(nodes.len());
             if of_replicas.iter().any(|response| response.body["error"]["code"] == MISSING_BLOCK) {
                 self.counts(call).left_out += 1;
                 return;
@@ -248,9 +263,9 @@ impl Comparison {
                 Subject::NewerState => false,
             };
             let found = find_difference(of_replicas);
-            let wrong = of_head
-                .first()
-                .and_then(|head| difference(&head.body, &of_replicas.first()?.body, String::new()));
+            let wrong = of_producer.first().and_then(|producer| {
+                difference(&producer.body, &of_replicas.first()?.body, String::new())
+            });
             match (&found, &wrong) {
                 (None, None) if repeat == 0 => {
                     self.counts(call).equal += 1;

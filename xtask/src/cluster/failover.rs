@@ -14,9 +14,9 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::cluster::http_client::{Connection, Progress, Request};
 use crate::cluster::processes::Cluster;
 use crate::rig::clock::{now, pause};
+use crate::rig::http_client::{Connection, Progress, Request};
 
 /// Connections of the load.
 const CONNECTIONS: usize = 16;
@@ -91,7 +91,7 @@ fn send_requests(address: SocketAddr, total: u64, shared: &Shared) {
     let mut connection = None;
     while shared.sent.fetch_add(1, Ordering::Relaxed) < total {
         match send(address, &mut connection, &request) {
-            Outcome::Answered => {}
+            Outcome::Responded => {}
             Outcome::Failed => count(&shared.failed),
             Outcome::Cut => count(&shared.cut),
         }
@@ -104,7 +104,7 @@ fn count(counter: &AtomicU64) {
 }
 
 enum Outcome {
-    Answered,
+    Responded,
     Failed,
     Cut,
 }
@@ -116,7 +116,7 @@ fn send(address: SocketAddr, kept: &mut Option<Connection>, request: &Request) -
     match connection.exchange(request) {
         Ok(response) => {
             *kept = Some(connection);
-            if response.status == 200 { Outcome::Answered } else { Outcome::Failed }
+            if response.status == 200 { Outcome::Responded } else { Outcome::Failed }
         }
         Err(failure) if failure.progress == Progress::Begun => Outcome::Cut,
         Err(_) => Outcome::Failed,

@@ -9,7 +9,7 @@ use crate::cluster::links::Cut;
 use crate::cluster::log_servers::SERVERS;
 use crate::cluster::options::LogKind;
 use crate::cluster::processes::REPLICAS;
-use crate::kaspa_rig::random::Random;
+use crate::rig::random::Random;
 
 /// A fault and its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) enum Fault {
     DeleteStream,
     /// One bit of the newest snapshot, and a new start of a replica that has no copy.
     DamageSnapshot,
-    /// The store of snapshots fails, and a replica starts meanwhile.
+    /// The store of snapshots fails, and a replica with a copy starts meanwhile.
     RemoveStore,
 }
 

@@ -1,8 +1,8 @@
 //! Gaps in the log after the loss of its writer, or of a server that leads it.
 //!
-//! Shape: a leader is killed, and the slots of a replica tell how long nothing was appended. The head makes the chain,
-//! so its own death is a gap of the chain: only that of the other ingester measures the takeover. If the head leads, it
-//! is killed and started again, up to [`TRIES`] times, until the other one leads.
+//! Shape: a leader is killed, and the slots of a replica show how long nothing was appended. The producer makes the
+//! chain, so its own death is a gap of the chain: only that of the other ingester measures the takeover. If the
+//! producer leads, it is killed and started again, up to [`TRIES`] times, until the other one leads.
 //! Not here: faults whose outcome is checked (`chaos`).
 
 use std::time::Duration;
@@ -40,7 +40,9 @@ pub(crate) fn measure_gaps(cluster: &mut Cluster) -> Result<Gaps> {
         cluster.ingesters[INGEST].start()?;
         cluster.wait_until_healthy()?;
     } else {
-        println!("the failover of the ingester is left out: the head leads after {TRIES} restarts");
+        println!(
+            "the failover of the ingester is left out: the producer leads after {TRIES} restarts"
+        );
     }
     let leader = cluster.servers.as_ref().map(|servers| servers.leader()).transpose()?;
     if let Some(leader) = leader {
@@ -52,7 +54,7 @@ pub(crate) fn measure_gaps(cluster: &mut Cluster) -> Result<Gaps> {
     Ok(gaps)
 }
 
-/// Restarts the head until the other ingester leads. Returns `false` if it does not.
+/// Restarts the producer until the other ingester leads. Returns `false` if it does not.
 fn pass_leadership_on(cluster: &mut Cluster) -> Result<bool> {
     for _ in 0..TRIES {
         if cluster.find_leader() == Some(INGEST) {

@@ -1,7 +1,7 @@
-//! The load on the head: airdrops, edits of accounts by cheat codes, and forks.
+//! The load on the producer: airdrops, edits of accounts by cheat codes, and forks.
 //!
 //! Shape: a thread that the run can stop. It reports the addresses that it wrote, for the comparison of responses.
-//! Behaviour on errors: a refused call is counted. The head may be killed meanwhile.
+//! Behaviour on errors: a refused call is counted. The producer may be killed meanwhile.
 //! Not here: every kind of transaction, which `rig` sends by clients/js-web3/load.js.
 
 use std::collections::VecDeque;
@@ -14,21 +14,21 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::cluster::options::Options;
-use crate::kaspa_rig::random::Random;
 use crate::rig::clock::{now, pause};
 use crate::rig::json_rpc::call;
+use crate::rig::random::Random;
 
 /// Time between two rounds of calls.
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Airdrops of a round. Each is a transaction.
 const AIRDROPS: usize = 4;
 /// Bytes of an edited account.
-const ACCOUNT_BYTES: usize = 20_000;
+pub(crate) const ACCOUNT_BYTES: usize = 20_000;
 /// Accounts that are edited again and again.
-const ACCOUNTS: usize = 200;
+pub(crate) const ACCOUNTS: usize = 200;
 /// Addresses that are reported: those of the last ten seconds, so that the oldest ones are final.
 const ADDRESSES_MAX: usize = 512;
-/// The deepest fork. The head's newest 31 blocks are not final.
+/// The deepest fork. The producer's newest 31 blocks are not final.
 const FORK_DEPTH_MAX: usize = 5;
 /// Lamports of an airdrop: more than the rent-exempt minimum.
 const LAMPORTS: u64 = 1_000_000;
@@ -59,12 +59,12 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    pub(crate) fn start(head: SocketAddr, options: &Options) -> Self {
+    pub(crate) fn start(producer: SocketAddr, options: &Options) -> Self {
         let shared = Arc::new(Shared::default());
         let seconds = INTERVAL.as_secs_f64();
         let edits = (options.write_bytes as f64 * seconds / ACCOUNT_BYTES as f64).ceil() as usize;
         let mut worker = Worker {
-            head,
+            producer,
             shared: Arc::clone(&shared),
             random: Random::with_seed(options.seed),
             edits,
@@ -102,7 +102,7 @@ impl Drop for Load {
 }
 
 struct Worker {
-    head: SocketAddr,
+    producer: SocketAddr,
     shared: Arc<Shared>,
     random: Random,
     /// Edits of a round.
@@ -138,7 +138,7 @@ impl Worker {
     }
 
     fn request(&self, method: &str, params: &Value, done: &AtomicU64, address: Option<String>) {
-        let is_done = call(self.head, method, params).is_ok_and(|it| it["error"].is_null());
+        let is_done = call(self.producer, method, params).is_ok_and(|it| it["error"].is_null());
         let counter = if is_done { done } else { &self.shared.refused };
         counter.fetch_add(1, Ordering::Relaxed);
         if let Some(address) = address.filter(|_| is_done) {

@@ -15,8 +15,9 @@ const BLOCKS: &str = "Blocks";
 pub(crate) struct LogDamages {
     pub(crate) missing: u64,
     pub(crate) doubled: u64,
-    /// Out of order, or of another chain.
+    /// Out of order, or of another chain of records.
     pub(crate) disordered: u64,
+    /// Unreadable, or with another content than its digests say.
     pub(crate) other: u64,
     /// The first lines.
     pub(crate) examples: Vec<String>,
@@ -48,6 +49,7 @@ impl LogDamages {
         Ok(damages)
     }
 
+    /// Returns the number of all damages.
     pub(crate) fn count(&self) -> u64 {
         self.missing + self.doubled + self.disordered + self.other
     }
@@ -57,9 +59,11 @@ impl LogDamages {
         for line in text.lines().filter(|line| line.starts_with(DAMAGE)) {
             let name = line.split(": ").nth(1).unwrap_or_default();
             let counter = match name {
-                "missing" | "cut" | "parent" => &mut damages.missing,
-                "repeated" | "doubled" => &mut damages.doubled,
-                "order" | "number" | "link" | "chain" | "term" | "mark" => &mut damages.disordered,
+                "missing" | "cut" | "parent" | "gone" => &mut damages.missing,
+                "repeated" => &mut damages.doubled,
+                "order" | "digest" | "chain" | "number" | "term" | "mark" | "slot" | "root" => {
+                    &mut damages.disordered
+                }
                 _ => &mut damages.other,
             };
             *counter += 1;
@@ -81,7 +85,7 @@ mod tests {
                     Damage         message 9: missing: 2 messages before message 11\n\
                     Damage         message 12: repeated: message 12 came again\n\
                     Damage         message 13: mark: record 4 is not a block\n\
-                    Damage         message 14: digest: of the accounts\n";
+                    Damage         message 14: value: of the accounts\n";
         let damages = LogDamages::parse(text);
         let counts = [damages.missing, damages.doubled, damages.disordered, damages.other];
         assert_eq!(counts, [1; 4]);

@@ -1,19 +1,23 @@
-//! A process of Hydrant: the head of the chain, the second ingester, a replica, or a node without a log.
+//! A process of Hydrant: the producer of the chain, the second ingester, a replica, or a node without a log.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::cluster::metrics_page::MetricsPage;
 use crate::rig::child_process::ChildProcess;
-use crate::rig::json_rpc;
+use crate::rig::http_client::{Request, exchange_within};
 use crate::shell::Cmd;
 
 /// Clock ticks of a second in `/proc/PID/stat`: Linux reports hundredths on every platform.
 const TICKS_PER_SECOND: f64 = 100.0;
+/// Time limit of a response about the state of a node. A replica that loads its first snapshot accepts connections and
+/// does not respond.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes of a KiB, the unit of `VmRSS`.
 const KIB: u64 = 1024;
 
@@ -96,12 +100,18 @@ impl Node {
     /// Whether the node takes requests.
     pub(crate) fn is_ready(&self) -> bool {
         let runs = self.process.is_some() && !self.is_paused;
-        runs && json_rpc::get(self.rpc, "/ready").is_ok()
+        runs && self.probe("/ready").is_ok()
     }
 
     /// Returns the page of metrics.
     pub(crate) fn metrics(&self) -> Result<MetricsPage> {
-        Ok(MetricsPage::new(json_rpc::get(self.rpc, "/metrics")?))
+        self.probe("/metrics").map(MetricsPage::new)
+    }
+
+    fn probe(&self, path: &str) -> Result<String> {
+        let response = exchange_within(self.rpc, &Request::get(path), PROBE_TIMEOUT)?;
+        ensure!(response.status == 200, "{}: {path} has status {}", self.name, response.status);
+        Ok(String::from_utf8_lossy(&response.body).into_owned())
     }
 
     /// Returns everything that the node has logged, in all of its processes.

@@ -1,18 +1,26 @@
 //! The responses of all nodes to a request, and the slot that they are about.
 //!
-//! Bounds: [`TRIES`] until all responses are about one slot.
+//! Bounds: [`TRIES`] and [`TIMEOUT`] until all responses are about one slot.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::cluster::calls::{Call, comparable};
-use crate::cluster::http_client::{Response, exchange};
+use crate::cluster::calls::{Call, trim_histories};
+use crate::cluster::node_differences::NodeDifferences;
+use crate::rig::clock::now;
+use crate::rig::http_client::{Response, exchange};
 use crate::rig::response_comparison::difference;
 
 /// Number of times that a request is sent until all responses are about one slot.
 const TRIES: usize = 20;
+
+/// "Minimum context slot has not been reached".
+const SLOT_NOT_REACHED: i64 = -32_016;
+/// Time limit of these requests. A node waits a second for a slot that it does not have.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A response, and the slot that it is about.
 #[derive(Clone, Debug)]
@@ -49,18 +57,27 @@ pub(crate) enum Round {
 /// Sends a call to all nodes until all responses are about one slot.
 pub(crate) fn ask_all(nodes: &[SocketAddr], call: &Call, subject: Subject) -> Result<Round> {
     let mut slot = 0;
+    let started = now();
     for _ in 0..TRIES {
         let mut responses = Vec::new();
         for node in nodes {
             let response =
                 exchange(*node, &call.request(slot)).with_context(|| node.to_string())?;
             let response = NodeResponse::new(call.name(), &response)?;
-            slot = slot.max(response.slot.unwrap_or(0));
+            // All nodes have a final block. The newest slot of one may be on a fork that another one has left.
+            if subject != Subject::FinalBlock {
+                slot = slot.max(response.slot.unwrap_or(0));
+            }
             responses.push(response);
         }
         let is_at_one_slot = responses.iter().all(|response| response.slot == responses[0].slot);
-        if is_at_one_slot || subject == Subject::FinalBlock {
+        let is_refused = responses.iter().any(|it| it.body["error"]["code"] == SLOT_NOT_REACHED);
+        if (is_at_one_slot || subject == Subject::FinalBlock) && !is_refused {
+            trim_histories(call.name(), responses.iter_mut().map(|response| &mut response.body));
             return Ok(Round::Responses(responses));
+        }
+        if started.elapsed() > TIMEOUT {
+            break;
         }
     }
     Ok(Round::NotAtOneSlot)
@@ -85,7 +102,7 @@ impl NodeResponse {
         ensure!(response.status != 429 && response.status < 500, "{name}: {}", response.status);
         let context = body["result"]["context"]["slot"].as_u64();
         let header = response.header("hydrant-slot").and_then(|slot| slot.parse().ok());
-        let body = comparable(name, body);
+        let body = NodeDifferences::get().comparable(name, body);
         Ok(Self {
             slot: context.or(header),
             has_context: context.is_some(),

@@ -2,31 +2,46 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cluster::http_client::{Request, exchange};
 use crate::cluster::programs::S3Program;
 use crate::cluster::proxies::Proxies;
+use crate::directories::remove_directory;
 use crate::rig::child_process::ChildProcess;
+use crate::rig::http_client::{Request, exchange};
 
 /// The bucket of the run.
 const BUCKET: &str = "hydrant";
 
+/// The credentials of this program, in the second version of the signatures.
+const AUTHORIZATION: &str = "AWS hydrant:none";
+/// The link to the directory of a store, and its targets.
+const LINK: &str = "store";
+const FULL: &str = "store-full";
+const EMPTY: &str = "store-empty";
+
 /// A running store.
 pub(crate) enum ObjectStore {
+    /// A link to a directory. A fault replaces it by one to an empty directory, as if the disk were not mounted.
     Directory(PathBuf),
-    Bucket { server: SocketAddr, proxy: SocketAddr, process: ChildProcess },
+    Bucket {
+        server: SocketAddr,
+        proxy: SocketAddr,
+        process: ChildProcess,
+    },
 }
 
 impl ObjectStore {
     /// Creates a store in a directory.
     pub(crate) fn in_directory(dir: &Path) -> Result<Self> {
-        let dir = dir.join("store");
-        fs::create_dir_all(&dir)?;
-        Ok(Self::Directory(dir))
+        fs::create_dir_all(dir.join(FULL))?;
+        let link = dir.join(LINK);
+        set_link(&link, FULL)?;
+        Ok(Self::Directory(link))
     }
 
     /// Starts an S3 server, whose objects are lost when it ends.
@@ -91,17 +106,24 @@ impl ObjectStore {
         }
     }
 
-    /// Makes the store fail, or work again.
-    pub(crate) fn set_reachable(&self, proxies: &mut Proxies, is_reachable: bool) -> Result<()> {
+    /// Takes the objects away.
+    pub(crate) fn take_away(&self, proxies: &mut Proxies) -> Result<()> {
         match self {
-            Self::Directory(dir) => {
-                let gone = dir.with_extension("gone");
-                let renamed =
-                    if is_reachable { fs::rename(&gone, dir) } else { fs::rename(dir, &gone) };
-                renamed.with_context(|| format!("rename {}", dir.display()))
+            Self::Directory(link) => {
+                let empty = link.with_file_name(EMPTY);
+                remove_directory(&empty)?;
+                fs::create_dir_all(&empty)?;
+                set_link(link, EMPTY)
             }
-            Self::Bucket { proxy, .. } if is_reachable => proxies.pass(*proxy),
             Self::Bucket { proxy, .. } => proxies.cut(*proxy),
+        }
+    }
+
+    /// Gives the objects back that [`Self::take_away`] took.
+    pub(crate) fn give_back(&self, proxies: &mut Proxies) -> Result<()> {
+        match self {
+            Self::Directory(link) => set_link(link, FULL),
+            Self::Bucket { proxy, .. } => proxies.pass(*proxy),
         }
     }
 
@@ -137,12 +159,22 @@ impl ObjectStore {
                 let path = format!("/{BUCKET}/{key}");
                 let mut body = exchange(*server, &Request::get(&path))?.body;
                 flip_bit(&mut body);
-                let response = exchange(*server, &Request::put(&path, &body))?;
+                // moto lets no anonymous client replace an object. Neither server checks the signature.
+                let request = Request::put(&path, &body);
+                let request = request.with_header("authorization", AUTHORIZATION.to_owned());
+                let response = exchange(*server, &request)?;
                 ensure!(response.status == 200, "put {key}: {}", response.status);
                 Ok(())
             }
         }
     }
+}
+
+/// Creates a link to a directory of the same parent, or replaces the existing link.
+fn set_link(link: &Path, target: &str) -> Result<()> {
+    let new = link.with_extension("new");
+    symlink(target, &new).with_context(|| new.display().to_string())?;
+    fs::rename(&new, link).with_context(|| link.display().to_string())
 }
 
 fn flip_bit(bytes: &mut [u8]) {

@@ -12,7 +12,7 @@ cargo xtask cluster chaos [OPTIONS]   and one fault after the other; docs/cluste
 
   --dir DIR           where ledgers, stores and logs are [default: ~/.cache/hydrant-cluster]
   --log KIND          nats, dir or s3 [default: nats if nats-server is built, else dir]
-  --blocks COUNT      compare until the head has made this many blocks [default: 10000]
+  --blocks COUNT      compare until the producer has made this many blocks [default: 10000]
   --minutes COUNT     and end after this time [default: 60]
   --slot-ms MS        time between two blocks [default: 100]
   --write-bytes BYTES bytes of accounts that are written each second, besides transactions [default: 500000]

@@ -1,8 +1,8 @@
 //! The processes of a run: the log, the store, two ingesters, three replicas, a node without a log, and the balancer.
 //!
-//! Shape: the head is a `hydrant dev`, which makes the chain and appends it. The second ingester is a `hydrant ingest`
-//! that follows the head from its snapshot archive over gRPC, so both have the same blocks. Every process that uses
-//! NATS reaches each server through a proxy of its own ([`Links`]).
+//! Shape: the producer is a `hydrant dev`, which makes the chain and appends it. The second ingester is a
+//! `hydrant ingest` that follows the producer from its snapshot archive over gRPC, so both have the same blocks. Every
+//! process that uses NATS reaches each server through a proxy of its own ([`Links`]).
 //! Invariant: all processes end with [`Cluster`].
 
 use std::fs;
@@ -26,10 +26,14 @@ use crate::rig::ports::{free_ports, local};
 
 /// Number of replicas.
 pub(crate) const REPLICAS: usize = 3;
+/// The replica whose reads are measured. It does not archive.
+pub(crate) const MEASURED: usize = 0;
+/// The replica that has a copy of the snapshot that it loaded last.
+pub(crate) const WITH_COPY: usize = 1;
 /// The name of the cluster in the log and in the store.
 pub(crate) const CLUSTER: &str = "local";
 /// Time limit until a process serves.
-const START_TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time limit until everything works after a fault: two elections of NATS, a lease, a snapshot.
 const HEALTHY_TIMEOUT: Duration = Duration::from_secs(180);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -51,10 +55,10 @@ pub(crate) struct Cluster {
     pub(crate) links: Links,
     pub(crate) servers: Option<LogServers>,
     pub(crate) store: ObjectStore,
-    /// The head, then the ingester that follows it.
+    /// The producer of the chain, then the ingester that follows it.
     pub(crate) ingesters: Vec<Node>,
     pub(crate) replicas: Vec<Node>,
-    /// Follows the head, without a log.
+    /// Follows the producer, without a log.
     pub(crate) plain: Node,
     pub(crate) balancer: Option<Balancer>,
 }
@@ -77,8 +81,8 @@ impl Cluster {
             routes2,
             s3,
             haproxy,
-            head_rpc,
-            head_grpc,
+            producer_rpc,
+            producer_grpc,
             ingest,
             plain,
             replica0,
@@ -110,21 +114,22 @@ impl Cluster {
         let links = Links::open(&mut proxies, servers.as_ref(), REPLICAS)?;
         let setup = Setup { options, dir: &dir, links: &links, store: &store, log };
         let hydrant = &programs.hydrant;
-        let head_grpc = local(head_grpc);
-        let head_rpc = local(head_rpc);
+        let producer_grpc = local(producer_grpc);
+        let producer_rpc = local(producer_rpc);
         let node = |name: &str, rpc: SocketAddr, args: Vec<String>| {
             Node::new(name, hydrant, &dir, rpc, args, store.environment())
         };
         let ingesters = vec![
-            node("head", head_rpc, setup.head_args(head_grpc)),
-            node("ingest", local(ingest), setup.ingest_args(head_rpc, head_grpc)),
+            node("producer", producer_rpc, setup.producer_args(producer_grpc)),
+            node("ingest", local(ingest), setup.ingest_args(producer_rpc, producer_grpc)),
         ];
         let replicas = [replica0, replica1, replica2].into_iter().enumerate();
         let replicas = replicas.map(|(index, port)| {
             node(&format!("replica{index}"), local(port), setup.replica_args(index))
         });
         let replicas: Vec<Node> = replicas.collect();
-        let plain = node("plain", local(plain), setup.follow_args("follow", head_rpc, head_grpc));
+        let plain =
+            node("plain", local(plain), setup.follow_args("follow", producer_rpc, producer_grpc));
         let mut cluster = Self {
             hydrant: hydrant.clone(),
             log,
@@ -156,11 +161,11 @@ impl Cluster {
         })?;
         self.wait_for("the store responds", START_TIMEOUT, |cluster| cluster.store.is_ready())?;
         self.ingesters[0].start()?;
-        self.wait_for("the head is ready", START_TIMEOUT, |it| it.ingesters[0].is_ready())?;
+        self.wait_for("the producer is ready", START_TIMEOUT, |it| it.ingesters[0].is_ready())?;
         self.ingesters[1].start()?;
         self.plain.start()?;
         // The replicas need the snapshot that opens the first epoch.
-        self.wait_for("there is a snapshot", START_TIMEOUT, |cluster| {
+        self.wait_for("a snapshot exists", START_TIMEOUT, |cluster| {
             cluster.manifests().is_ok_and(|manifests| !manifests.is_empty())
         })?;
         self.replicas.iter_mut().try_for_each(Node::start)?;
@@ -226,11 +231,16 @@ impl Cluster {
         &self.dir
     }
 
+    /// Removes the copy of a replica that does not run.
+    pub(crate) fn remove_copy(&self) -> Result<()> {
+        remove_directory(&copy_dir(&self.dir))
+    }
+
     pub(crate) fn hydrant(&self) -> &Path {
         &self.hydrant
     }
 
-    pub(crate) fn head(&self) -> SocketAddr {
+    pub(crate) fn producer(&self) -> SocketAddr {
         self.ingesters[0].rpc
     }
 
@@ -244,7 +254,7 @@ impl Cluster {
         let started = now();
         while !is_reached(self) {
             self.check()?;
-            ensure!(started.elapsed() < limit, "after {limit:?} it is not so that {what}");
+            ensure!(started.elapsed() < limit, "timed out after {limit:?}: {what}");
             pause(POLL_INTERVAL);
         }
         Ok(started.elapsed())
@@ -269,9 +279,9 @@ struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    fn head_args(&self, grpc: SocketAddr) -> Vec<String> {
+    fn producer_args(&self, grpc: SocketAddr) -> Vec<String> {
         let options = self.options;
-        let ledger = self.dir.join("head-ledger").display().to_string();
+        let ledger = self.dir.join("producer-ledger").display().to_string();
         let mut args = strings(&["dev", "--ledger", &ledger]);
         args.extend(strings(&["--slot-ms", &options.slot_ms.to_string()]));
         args.extend(strings(&["--finalize-after", &FINALIZE_AFTER.to_string()]));
@@ -281,22 +291,22 @@ impl Setup<'_> {
         args
     }
 
-    fn ingest_args(&self, head_rpc: SocketAddr, head_grpc: SocketAddr) -> Vec<String> {
-        let mut args = self.follow_args("ingest", head_rpc, head_grpc);
+    fn ingest_args(&self, producer_rpc: SocketAddr, producer_grpc: SocketAddr) -> Vec<String> {
+        let mut args = self.follow_args("ingest", producer_rpc, producer_grpc);
         args.extend(self.log_args(Party::Ingester(1)));
         args
     }
 
-    /// The arguments of a node that follows the head.
+    /// The arguments of a node that follows the producer.
     fn follow_args(
         &self,
         command: &str,
-        head_rpc: SocketAddr,
-        head_grpc: SocketAddr,
+        producer_rpc: SocketAddr,
+        producer_grpc: SocketAddr,
     ) -> Vec<String> {
         let archives = archives_dir(self.dir, command).display().to_string();
-        let source = format!("http://{head_grpc}");
-        let snapshot = format!("http://{head_rpc}");
+        let source = format!("http://{producer_grpc}");
+        let snapshot = format!("http://{producer_rpc}");
         let mut args = strings(&[command, "--source", &source, "--snapshot", &snapshot]);
         args.extend(strings(&["--snapshot-dir", &archives, "--no-grpc"]));
         args.extend(strings(&["--history-slots", &HISTORY_SLOTS.to_string()]));
@@ -306,14 +316,15 @@ impl Setup<'_> {
     fn replica_args(&self, index: usize) -> Vec<String> {
         let mut args = strings(&["replica", "--no-grpc", "--replica-lag-max-slots", "32"]);
         args.extend(strings(&["--history-slots", &HISTORY_SLOTS.to_string()]));
-        // Replica 1 starts from its copy of a snapshot, the others from the store.
-        match index {
-            0 => args.extend(strings(&["--snapshot-every", &SNAPSHOT_INTERVAL_S.to_string()])),
-            1 => {
-                let cache = self.dir.join("replica1-cache").display().to_string();
-                args.extend(strings(&["--replica-cache-dir", &cache]));
-            }
-            _ => args.extend(strings(&["--archive"])),
+        if index == WITH_COPY {
+            let copy = copy_dir(self.dir).display().to_string();
+            args.extend(strings(&["--replica-cache-dir", &copy, "--snapshot-every", "0"]));
+        } else {
+            args.extend(strings(&["--snapshot-every", &SNAPSHOT_INTERVAL_S.to_string()]));
+        }
+        // Two of them: the archive waits for the other one if the blocks after its end were made while one was down.
+        if index != MEASURED {
+            args.push("--archive".to_owned());
         }
         args.extend(self.log_args(Party::Replica(index)));
         args
@@ -332,6 +343,11 @@ impl Setup<'_> {
         }
         args
     }
+}
+
+/// Returns the directory of the copy of a replica.
+fn copy_dir(dir: &Path) -> PathBuf {
+    dir.join("replica1-copy")
 }
 
 /// Returns the directory of the archives that a node downloads.

@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use crate::cluster::http_client::{Connection, Request};
 use crate::cluster::node::Node;
 use crate::rig::clock::{now, pause};
+use crate::rig::http_client::{Connection, Request};
 
 /// Rounds of each node. The median counts.
 const ROUNDS: usize = 5;

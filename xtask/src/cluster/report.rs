@@ -11,6 +11,15 @@ use crate::cluster::failover::FailoverCounters;
 use crate::cluster::load::LoadCounters;
 use crate::cluster::log_check::LogDamages;
 
+/// The end of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RunEnd {
+    /// A bound of the options was reached.
+    Complete(String),
+    /// A process has ended that should run.
+    Broken(String),
+}
+
 /// The end of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RoundEnd {
@@ -28,7 +37,7 @@ pub(crate) struct RoundReport {
     /// Equal responses, during the fault and afterwards.
     pub(crate) compared: u64,
     pub(crate) differences: u64,
-    /// Responses that are not the head's.
+    /// Responses that are not the producer's.
     pub(crate) wrong: u64,
     /// Damages of records that nodes found. A fault of the log itself makes none.
     pub(crate) record_faults: u64,
@@ -87,8 +96,7 @@ pub(crate) struct ProcessFacts {
 /// The results of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
-    /// Why the run ended.
-    pub(crate) end: String,
+    pub(crate) end: RunEnd,
     pub(crate) load: LoadCounters,
     pub(crate) compared_blocks: u64,
     pub(crate) totals: Counts,
@@ -103,6 +111,7 @@ impl Report {
     /// Formats the tables.
     pub(crate) fn tables(&self) -> String {
         let Self { end, load, compared_blocks, totals, facts, log, failover, rounds } = self;
+        let (RunEnd::Complete(end) | RunEnd::Broken(end)) = end;
         let mut text = format!("\nThe run ended: {end}.\n\n| quantity | value |\n|---|---|\n");
         let mut row = |name: &str, value: u64| {
             // Writing to a String does not fail.
@@ -115,7 +124,7 @@ impl Report {
         row("final blocks compared", *compared_blocks);
         row("equal responses", totals.equal + totals.equal_later);
         row("different responses of replicas", totals.different);
-        row("responses that are not the head's", totals.wrong);
+        row("responses that are not the producer's", totals.wrong);
         row("blocks whose sums replicas checked", facts.checked_blocks);
         row("different sums and bank hashes", facts.sum_differences);
         row("disagreements of the ingesters", facts.disagreements);
@@ -136,10 +145,13 @@ impl Report {
 
     /// Returns an error if a hard bar of the issue is missed.
     pub(crate) fn check(&self) -> Result<()> {
+        if let RunEnd::Broken(reason) = &self.end {
+            anyhow::bail!("{reason}");
+        }
         let totals = &self.totals;
         ensure!(totals.equal > 0, "nothing was compared");
         ensure!(totals.different == 0, "{} responses of replicas differ", totals.different);
-        ensure!(totals.wrong == 0, "{} responses are not the head's", totals.wrong);
+        ensure!(totals.wrong == 0, "{} responses are not the producer's", totals.wrong);
         let sums = self.facts.sum_differences;
         ensure!(sums == 0, "{sums} sums differ");
         ensure!(self.facts.checked_blocks > 0, "no replica has checked a block");
@@ -194,17 +206,17 @@ fn rounds_table(rounds: &[RoundReport]) -> String {
         row.unnamed += round.unnamed;
     }
     let mut text = "\n| fault | rounds | failed | longest s until healed | equal responses | different | wrong | missing | \
-                    doubled | out of order | unnamed |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
+                    doubled | out of order | other | unnamed |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
         .to_owned();
     for (fault, row) in rows {
         let FaultRow { rounds, failed, longest, compared, differences, wrong, damages, unnamed } =
             row;
-        let LogDamages { missing, doubled, disordered, .. } = damages;
+        let LogDamages { missing, doubled, disordered, other, .. } = damages;
         let longest = longest.as_secs_f64();
         let _ = writeln!(
             text,
             "| {fault} | {rounds} | {failed} | {longest:.1} | {compared} | {differences} | {wrong} | {missing} | {doubled} | \
-             {disordered} | {unnamed} |"
+             {disordered} | {other} | {unnamed} |"
         );
     }
     text
@@ -225,7 +237,7 @@ pub(crate) mod tests {
 
     pub(crate) fn report() -> Report {
         Report {
-            end: "the blocks are made".to_owned(),
+            end: RunEnd::Complete("the blocks are made".to_owned()),
             load: LoadCounters { airdrops: 5, ..LoadCounters::default() },
             compared_blocks: 100,
             totals: Counts { equal: 500, ..Counts::default() },
@@ -251,8 +263,8 @@ pub(crate) mod tests {
             "| different responses of replicas | 0 |",
             "| resident MiB of a replica | 150 |",
             "| requests while a replica was killed | 1000 |",
-            "| kill | 2 | 0 | 5.0 | 20 | 0 | 0 | 0 | 0 | 0 | 0 |",
-            "| cut | 1 | 0 | 9.0 | 10 | 0 | 0 | 0 | 0 | 0 | 0 |",
+            "| kill | 2 | 0 | 5.0 | 20 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |",
+            "| cut | 1 | 0 | 9.0 | 10 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |",
         ] {
             assert!(tables.contains(row), "{row}\n{tables}");
         }
@@ -268,6 +280,7 @@ pub(crate) mod tests {
             report.check()
         };
         check(|_| {}).unwrap();
+        assert!(check(|report| report.end = RunEnd::Broken("it ended".to_owned())).is_err());
         assert!(check(|report| report.totals.equal = 0).is_err());
         assert!(check(|report| report.totals.different = 1).is_err());
         assert!(check(|report| report.totals.wrong = 1).is_err());
@@ -283,7 +296,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn cut_answers_do_not_count_as_failed_requests() {
+    fn cut_responses_do_not_count_as_failed_requests() {
         let failover = |failed, cut| {
             let failover = FailoverCounters { requests: 9, failed, cut };
             Report { failover: Some(failover), ..report() }.check()

@@ -12,11 +12,11 @@ use kaspa::{AddressUtxo, KaspaAddress};
 use serde_json::Value;
 
 use crate::kaspa_rig::kaspad::{Kaspad, KaspadPorts, Submission};
-use crate::kaspa_rig::random::Random;
 use crate::kaspa_rig::wallet::{
     INPUTS_MAX, KEY_ADDRESSES, OUTPUTS_MAX, SPENDABLE_ADDRESSES, Wallet, to_json,
 };
 use crate::rig::ports::free_ports;
+use crate::rig::random::Random;
 
 /// Every block of this number has a sibling.
 const SIBLING_INTERVAL: usize = 3;

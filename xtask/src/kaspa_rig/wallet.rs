@@ -13,7 +13,7 @@ use kaspa::{
 };
 use serde_json::{Value, json};
 
-use crate::kaspa_rig::random::Random;
+use crate::rig::random::Random;
 
 /// Addresses with a script that anyone can spend.
 pub(crate) const SPENDABLE_ADDRESSES: usize = 200;

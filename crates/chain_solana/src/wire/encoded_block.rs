@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use ledger::Slot;
+use solana::Entry;
 use solana_hash::Hash;
 
 use super::block_content::{Rest, write_accounts, write_rest};
@@ -75,6 +76,16 @@ pub struct EncodedBlock {
 impl EncodedBlock {
     /// Encodes a block. Fails if it is too large for a record, or writes an account twice.
     pub fn new(source: &BlockSource<'_>) -> Result<Self, EncodeError> {
+        Self::encode(source, &source.block.entries)
+    }
+
+    /// Encodes a block without its entries and its footer. Sources that have them and sources that do not have them give
+    /// equal records then.
+    pub fn without_entries(source: &BlockSource<'_>) -> Result<Self, EncodeError> {
+        Self::encode(&BlockSource { footer: None, ..*source }, &[])
+    }
+
+    fn encode(source: &BlockSource<'_>, entries: &[Entry]) -> Result<Self, EncodeError> {
         let BlockSource {
             block,
             parent_blockhash,
@@ -98,7 +109,7 @@ impl EncodedBlock {
             transactions,
             rewards,
             reward_partitions,
-            entries,
+            entries: _,
             writes,
         } = block;
         let facts = BankFacts {

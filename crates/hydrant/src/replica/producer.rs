@@ -9,7 +9,7 @@ use ::follow::{FollowSimulator, UpstreamCalls, UpstreamFacts, UpstreamSender, cl
 use ::replica::{Replica, ReplicaError, ReplicaHandle, ReplicaState, ReplicaStatus};
 use anyhow::{Context, Result, ensure};
 use chain_solana::{Cluster, ClusterInfo, EventSink, TransactionSender, UpstreamRpc};
-use depot::Depot;
+use depot::{Depot, DepotError};
 use jsonrpc::{Health, Status};
 use metrics::Collector;
 use solana_keypair::Keypair;
@@ -73,7 +73,7 @@ impl LedgerProducer for ReplicaProducer {
 async fn load(config: ReplicaNodeConfig, node: &NodeConfig) -> Result<OpenedReplica> {
     let LogSources { space, depot } = open_sources(&config.log).await?;
     if config.snapshot_every.is_some() || config.archive {
-        depot.check().await.context("--depot")?;
+        check_depot(&depot, config.cache_dir.is_some()).await?;
     }
     let started = now();
     let mut has_reported = false;
@@ -90,6 +90,19 @@ async fn load(config: ReplicaNodeConfig, node: &NodeConfig) -> Result<OpenedRepl
             }
             Err(err) => return Err(err).context("load the ledger of the replica"),
         }
+    }
+}
+
+/// Checks the depot that a replica writes to. One that cannot be reached does not stop a replica that may have a copy of a
+/// snapshot.
+async fn check_depot(depot: &Depot, has_copy: bool) -> Result<()> {
+    match depot.check().await {
+        Err(err) if has_copy && !matches!(err, DepotError::NotExclusive { .. }) => {
+            let err = &err as &dyn std::error::Error;
+            tracing::warn!(err, "the depot cannot be checked");
+            Ok(())
+        }
+        checked => checked.context("--depot"),
     }
 }
 

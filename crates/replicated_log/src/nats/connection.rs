@@ -1,7 +1,7 @@
 //! The connection to the servers of a log, which all its epochs share.
 //!
 //! Bounds: [`COMMANDS_MAX`] messages wait for the socket. Detects a server that stops answering within three
-//! [`PING_INTERVAL`]s.
+//! [`PING_INTERVAL`]s. A query is sent again after [`QUERY_TIMEOUT`] without a reply.
 //! Not here: requests to JetStream (`async_nats`).
 
 use std::error::Error;
@@ -9,15 +9,24 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use async_nats::connection::State;
+use async_nats::jetstream::context::{
+    GetStreamError, RequestError, RequestErrorKind, StreamsError,
+};
+use async_nats::jetstream::stream::Stream;
 use async_nats::jetstream::{Context, ContextBuilder};
 use async_nats::{Client, ConnectOptions, ServerAddr};
+use futures_util::TryStreamExt;
 
+use super::credentials::Credentials;
 use crate::config::LogConfig;
 use crate::error::LogError;
 use crate::message::MESSAGE_BYTES_MAX;
 
 /// Interval of the client's pings. A longer one delays the detection of a server that a partition cut off.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
+/// Time after which a query is sent again. Servers without a leader do not respond, so one that was sent during an
+/// election gets no reply. A longer time delays all nodes after the election, which takes 4 to 9 s.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Messages that wait for the socket. While the connection is down, those of failed appends stay here and are sent when
 /// it is back, so a larger value leaves more open batches at the server.
 const COMMANDS_MAX: usize = 128;
@@ -30,7 +39,11 @@ const VERSION_MIN: (i64, i64, i64) = (2, 12, 1);
 #[derive(Clone)]
 pub(super) struct Connection {
     pub(super) client: Client,
+    /// For requests that change the streams.
     pub(super) context: Context,
+    /// For requests that can be sent again: its time limit is [`QUERY_TIMEOUT`].
+    pub(super) queries: Context,
+    query_tries: u32,
     /// Hosts and ports of the URL, without credentials.
     location: String,
     /// Memory for messages in transit, for each writer and each reader.
@@ -43,7 +56,8 @@ impl Connection {
     pub(super) async fn open(config: &LogConfig) -> Result<Self, LogError> {
         let servers = parse_servers(&config.url)?;
         let location = describe_servers(&servers);
-        let options = ConnectOptions::new()
+        let options = Credentials::from_servers(&servers)?
+            .apply(ConnectOptions::new())
             .name("hydrant")
             .connection_timeout(config.request_timeout)
             .request_timeout(Some(config.request_timeout))
@@ -53,16 +67,43 @@ impl Connection {
             Ok(client) => client,
             Err(err) => return Err(LogError::new(location, "connect", err)),
         };
-        let context = ContextBuilder::new().timeout(config.request_timeout).build(client.clone());
+        let build = |timeout| ContextBuilder::new().timeout(timeout).build(client.clone());
+        let context = build(config.request_timeout);
+        let query_timeout = config.request_timeout.min(QUERY_TIMEOUT);
+        let queries = build(query_timeout);
         let connection = Self {
             client,
             context,
+            queries,
+            query_tries: config.request_timeout.div_duration_f64(query_timeout) as u32,
             location,
             in_flight_bytes: config.in_flight_bytes,
             request_timeout: config.request_timeout,
         };
         connection.check_server()?;
         Ok(connection)
+    }
+
+    /// Requests a stream, until a reply comes: for `request_timeout`.
+    pub(super) async fn get_stream(&self, name: &str) -> Result<Stream, GetStreamError> {
+        for _ in 1..self.query_tries {
+            match self.queries.get_stream(name).await {
+                Err(err) if is_unanswered(&err) => {}
+                replied => return replied,
+            }
+        }
+        self.queries.get_stream(name).await
+    }
+
+    /// Lists the names of all streams, as [`Self::get_stream`] requests one.
+    pub(super) async fn list_streams(&self) -> Result<Vec<String>, StreamsError> {
+        for _ in 1..self.query_tries {
+            match self.queries.stream_names().try_collect().await {
+                Err(err) if is_unanswered(&err) => {}
+                replied => return replied,
+            }
+        }
+        self.queries.stream_names().try_collect().await
     }
 
     /// Returns whether the socket is up. A message that is sent while it is down lands at an unknown time.
@@ -124,6 +165,19 @@ impl Connection {
     }
 }
 
+/// Returns whether a request failed because no reply came in time.
+fn is_unanswered(err: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(err);
+    while let Some(err) = cause {
+        let request = err.downcast_ref::<RequestError>();
+        if request.is_some_and(|err| err.kind() == RequestErrorKind::TimedOut) {
+            return true;
+        }
+        cause = err.source();
+    }
+    false
+}
+
 /// Parses URLs that commas separate. The error does not repeat them, since they may contain passwords.
 fn parse_servers(urls: &str) -> Result<Vec<ServerAddr>, LogError> {
     let servers = urls.split(',').map(|url| url.trim().parse::<ServerAddr>());
@@ -139,12 +193,24 @@ fn describe_servers(servers: &[ServerAddr]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use async_nats::jetstream::context::GetStreamErrorKind;
+
     use super::*;
 
     #[test]
     fn the_location_has_no_credentials() {
         let servers = parse_servers("nats://user:secret@a:4222, nats://b:4223").expect("URLs");
         assert_eq!(describe_servers(&servers), "NATS at a:4222, b:4223");
+    }
+
+    #[test]
+    fn a_request_without_a_reply_is_distinguished_from_a_refused_one() {
+        let get_stream = |kind| {
+            let cause = RequestError::new(kind);
+            GetStreamError::with_source(GetStreamErrorKind::Request, cause)
+        };
+        assert!(is_unanswered(&get_stream(RequestErrorKind::TimedOut)));
+        assert!(!is_unanswered(&get_stream(RequestErrorKind::NoResponders)));
     }
 
     #[test]

@@ -52,7 +52,7 @@ async fn read_stream_settings(
     connection: &Connection,
     stream: &EpochStream,
 ) -> Result<Option<Config>, LogError> {
-    match connection.context.get_stream(&stream.name).await {
+    match connection.get_stream(&stream.name).await {
         Ok(found) => Ok(Some(found.cached_info().config.clone())),
         Err(err) => match err.kind() {
             GetStreamErrorKind::JetStream(reply)

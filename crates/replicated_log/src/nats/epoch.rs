@@ -36,7 +36,7 @@ impl Epoch {
         stream: EpochStream,
     ) -> Result<Self, LogError> {
         let attempt = || format!("open stream {}", stream.name);
-        let found = connection.context.get_stream(&stream.name).await;
+        let found = connection.get_stream(&stream.name).await;
         let found = found.map_err(|err| connection.error(attempt(), err))?;
         let info = found.cached_info();
         if let Some(reason) = stream.find_unusable_setting(&info.config) {
@@ -48,7 +48,7 @@ impl Epoch {
 
     /// Asks the stream's leader for its settings and state.
     pub(super) async fn stream_info(&self, attempt: &str) -> Result<Stream, EpochError> {
-        match self.connection.context.get_stream(&self.stream.name).await {
+        match self.connection.get_stream(&self.stream.name).await {
             Ok(found) if found.cached_info().created == self.created => Ok(found),
             Ok(_) => {
                 let reason = format!("stream {} was deleted and created again", self.stream.name);

@@ -22,7 +22,7 @@ pub(super) async fn lower_size_limits(
 ) -> Result<(), LogError> {
     for stream in streams {
         let attempt = || format!("lower the size limit of stream {}", stream.name);
-        let found = match connection.context.get_stream(&stream.name).await {
+        let found = match connection.get_stream(&stream.name).await {
             Ok(found) => found,
             Err(err) if is_missing(&err) => continue,
             Err(err) => return Err(connection.error(attempt(), err)),

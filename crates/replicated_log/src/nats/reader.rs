@@ -154,7 +154,7 @@ async fn open_after_pause(
         sleep(pause_after(failures)).await;
     }
     let error = |err| describe_failure(&epoch, wanted, err);
-    let context = &epoch.connection.context;
+    let context = &epoch.connection.queries;
     let settings = consumer_settings(wanted);
     let consumer = context.create_consumer_on_stream(settings, epoch.stream.name.as_str()).await;
     let consumer = match consumer {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use replicated_log::{AppendError, LogSpace};
 use testkit::eventually::eventually;
+use testkit::nats_servers::NatsServers;
 use testkit::tcp_proxy::{Direction, Flow, TcpProxy};
 
 use crate::world::{World, append_surely, check_reader, record, within};
@@ -42,7 +43,7 @@ async fn an_append_with_a_lost_reply_is_in_the_log_once() {
     let world = World::start(1).await;
     world.open_log().await;
     let proxy = TcpProxy::start(world.servers.client_address(0)).await;
-    let url = format!("nats://{}", proxy.address());
+    let url = NatsServers::server_url(proxy.address());
     let space = world.connect(|config| {
         config.url = url;
         config.request_timeout = REQUEST_TIMEOUT;
@@ -67,7 +68,7 @@ async fn an_append_that_lands_late_fences_its_writer() {
     let world = World::start(1).await;
     let direct = world.open_log().await;
     let proxy = TcpProxy::start(world.servers.client_address(0)).await;
-    let url = format!("nats://{}", proxy.address());
+    let url = NatsServers::server_url(proxy.address());
     let space = world.connect(|config| {
         config.url = url;
         config.request_timeout = REQUEST_TIMEOUT;
@@ -91,7 +92,7 @@ async fn a_reader_goes_on_after_each_cut() {
     let world = World::start(1).await;
     let direct = world.open_log().await;
     let proxy = TcpProxy::start(world.servers.client_address(0)).await;
-    let url = format!("nats://{}", proxy.address());
+    let url = NatsServers::server_url(proxy.address());
     let log = world.connect(|config| config.url = url).await;
     let log = log.open_epoch(1).await.expect("the stream");
     let mut reader = log.read(0).await.expect("a reader");

@@ -1,9 +1,11 @@
 //! One server without faults: what an append and a reader promise.
 
+use std::error::Error;
 use std::sync::Arc;
 
+use replicated_log::nats::NatsLogSpace;
 use replicated_log::{
-    AppendError, BATCH_MESSAGES_MAX, Log, LogMessage, LogSpace, MESSAGE_BYTES_MAX,
+    AppendError, BATCH_MESSAGES_MAX, Log, LogConfig, LogMessage, LogSpace, MESSAGE_BYTES_MAX,
 };
 use testkit::nats_servers::NatsOptions;
 
@@ -108,6 +110,20 @@ async fn one_of_several_creators_creates_an_epoch() {
     assert_eq!(space.newest_epoch().await.expect("epochs"), Some(10));
     assert_eq!(other.newest_epoch().await.expect("epochs"), Some(50));
     assert!(space.open_epoch(8).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs nats-server"]
+async fn a_client_with_another_password_is_refused() {
+    let world = World::start(1).await;
+    for user in ["", "hydrant:secret@"] {
+        let url = format!("nats://{user}{}", world.servers.client_address(0));
+        let config = LogConfig { url, ..world.config.clone() };
+        let err = NatsLogSpace::open(&config).await.err().expect("an error");
+        let source = err.source().expect("a source").to_string();
+        assert!(source.contains("authorization violation"), "{source}");
+        assert!(!format!("{err} {source}").contains("secret"), "{err} {source}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::jetstream;
+use async_nats::{ConnectOptions, jetstream};
 use replicated_log::nats::NatsLogSpace;
 use replicated_log::{
     AppendError, Log, LogConfig, LogMessage, LogReader, LogSpace, ReadError, StoredMessage,
@@ -62,9 +62,10 @@ impl World {
 
     /// Returns an administrator's access to the streams.
     pub(crate) async fn admin(&self) -> jetstream::Context {
-        let url = self.servers.url();
-        let first = url.split(',').next().expect("a server");
-        jetstream::new(async_nats::connect(first).await.expect("a connection"))
+        let [user, password] = self.servers.user_and_password();
+        let options = ConnectOptions::with_user_and_password(user, password);
+        let first = self.servers.client_address(0).to_string();
+        jetstream::new(options.connect(first).await.expect("a connection"))
     }
 }
 

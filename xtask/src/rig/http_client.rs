@@ -1,6 +1,7 @@
 //! HTTP/1.1 for comparisons and for load: responses with headers and status, and connections that serve many requests.
 //!
-//! Bounds: [`TIMEOUT`] for each read and write.
+//! Bounds: a time limit for each read and write, [`TIMEOUT`] unless the caller has another one.
+//! Not here: JSON-RPC (`json_rpc`), TLS, redirects.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,6 +11,9 @@ use anyhow::{Context, Result, ensure};
 
 /// Time limit for a server that sends no bytes.
 const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Statuses of responses that never have a body: 204 No Content and 304 Not Modified.
+const BODILESS: [u16; 2] = [204, 304];
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -76,8 +80,18 @@ pub(crate) enum Progress {
 
 /// Sends one request on a connection of its own.
 pub(crate) fn exchange(address: SocketAddr, request: &Request) -> Result<Response> {
-    let mut connection = Connection::open(address)?;
-    connection.exchange(request).map_err(|failure| failure.error)
+    exchange_within(address, request, TIMEOUT)
+}
+
+/// Sends one request on a connection of its own, with a time limit for each read and write.
+pub(crate) fn exchange_within(
+    address: SocketAddr,
+    request: &Request,
+    timeout: Duration,
+) -> Result<Response> {
+    let mut connection = Connection::open_within(address, timeout)?;
+    let request = request.clone().with_header("connection", "close".to_owned());
+    connection.exchange(&request).map_err(|failure| failure.error)
 }
 
 /// A connection for any number of requests.
@@ -95,9 +109,13 @@ pub(crate) struct ExchangeFailure {
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr) -> Result<Self> {
-        let socket = TcpStream::connect_timeout(&address, TIMEOUT)?;
-        socket.set_read_timeout(Some(TIMEOUT))?;
-        socket.set_write_timeout(Some(TIMEOUT))?;
+        Self::open_within(address, TIMEOUT)
+    }
+
+    fn open_within(address: SocketAddr, timeout: Duration) -> Result<Self> {
+        let socket = TcpStream::connect_timeout(&address, timeout)?;
+        socket.set_read_timeout(Some(timeout))?;
+        socket.set_write_timeout(Some(timeout))?;
         socket.set_nodelay(true)?;
         Ok(Self { address, socket: BufReader::new(socket) })
     }
@@ -131,12 +149,13 @@ impl Connection {
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
         let mut response = Response { status, headers, body: Vec::new() };
-        if response.header("transfer-encoding").is_some_and(|coding| coding == "chunked") {
-            response.body = self.read_chunks()?;
-        } else {
-            let length = response.header("content-length").unwrap_or("0").parse()?;
-            response.body = self.read_bytes(length)?;
-        }
+        let is_chunked = response.header("transfer-encoding").is_some_and(|it| it == "chunked");
+        response.body = match response.header("content-length") {
+            _ if is_chunked => self.read_chunks()?,
+            Some(length) => self.read_bytes(length.parse().context("the length of a body")?)?,
+            None if BODILESS.contains(&status) => Vec::new(),
+            None => self.read_to_end()?,
+        };
         Ok(response)
     }
 
@@ -157,6 +176,13 @@ impl Connection {
     fn read_bytes(&mut self, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         self.socket.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads a body without a length, which ends with the connection.
+    fn read_to_end(&mut self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.socket.read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
@@ -188,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_status_and_both_kinds_of_bodies_are_read() {
+    fn headers_status_and_all_kinds_of_bodies_are_read() {
         let reply = b"HTTP/1.1 409 Conflict\r\nHydrant-Slot: 7\r\nContent-Length: 3\r\n\r\nabc";
         let response = exchange(serve(reply), &Request::get("/")).unwrap();
         assert_eq!((response.status, response.header("hydrant-slot")), (409, Some("7")));
@@ -196,6 +222,10 @@ mod tests {
         let reply = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
         let response = exchange(serve(reply), &Request::post_json("{}")).unwrap();
         assert_eq!(response.body, b"abcde");
+        let reply = b"HTTP/1.0 200 OK\r\n\r\nabc";
+        assert_eq!(exchange(serve(reply), &Request::get("/")).unwrap().body, b"abc");
+        let reply = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nabc\r\n";
+        assert!(exchange(serve(reply), &Request::get("/")).is_err());
     }
 
     #[test]
