@@ -49,13 +49,11 @@ impl ComparedResources {
     /// Returns the table of both nodes.
     pub(crate) fn table(&self) -> String {
         let mut table = "\n| resource | kaspad | Hydrant | ratio |\n|---|---|---|---|\n".to_owned();
-        let rows: [(&str, fn(&Resources) -> f64); 2] = [
-            ("resident memory at the end, MiB", Resources::resident_mib),
-            ("CPU time of the run, s", Resources::cpu_seconds),
-        ];
-        for (name, read) in rows {
-            let kaspad = self.kaspad.as_ref().map(read);
-            let hydrant = self.hydrant.as_ref().map(read);
+        let columns = [&self.kaspad, &self.hydrant].map(Option::as_ref);
+        let memory = columns.map(|node| node.map(Resources::resident_mib));
+        let cpu_time = columns.map(|node| node.map(Resources::cpu_seconds));
+        let rows = [("resident memory at the end, MiB", memory), ("CPU time of the run, s", cpu_time)];
+        for (name, [kaspad, hydrant]) in rows {
             let ratio = match (kaspad, hydrant) {
                 (Some(kaspad), Some(hydrant)) => format_ratio(hydrant, kaspad),
                 _ => "-".to_owned(),
