@@ -169,7 +169,7 @@ mod tests {
         let whole = Block { entries: vec![entry], ..empty_block(id(4), id(3)) };
         let bare = Block { entries: Vec::new(), ..whole.clone() };
         let digests = |block: &Block, has_entries: bool| {
-            let mut known = KnownBlocks::new(start);
+            let mut known = PendingFacts::new(start);
             let encoder = encoder(start, has_entries);
             let frozen = encoder.freeze(block, &block_info(4), &mut known, false);
             frozen.content.expect("it is short enough").digests()
