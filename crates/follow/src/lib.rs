@@ -35,6 +35,7 @@ mod follower;
 mod footers;
 mod free_thread;
 mod gap_closer;
+mod gap_rounds;
 mod jump;
 mod jumped_block;
 mod leader_sender;

@@ -40,6 +40,7 @@ use crate::checked_bank::CheckedBank;
 use crate::clock::now;
 use crate::convert::{self, BlockFacts, WrittenAccount};
 use crate::footers::Footers;
+use crate::gap_rounds::GapRounds;
 use crate::jump::{ConfirmedState, Jump};
 use crate::source_slots::{FAR_SLOTS_MAX, SourceSlots, Standstill, StreamProgress};
 use crate::status::FollowStatus;
@@ -61,8 +62,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const SLOT_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval between the writer's checks for overdue banks.
 const TICK_INTERVAL: Duration = Duration::from_millis(200);
-/// Number of rounds over all sources that find a gap before a stream starts above it, to wait for an archive.
-const GAP_ROUNDS: u32 = 2;
 /// The most slots between a source's oldest slot and the start of a stream above a gap. A larger value loses more
 /// slots; a smaller one may never start on a source whose window moves on quickly.
 const MARGIN_SLOTS_MAX: u64 = 64;
@@ -682,52 +681,6 @@ fn choose_start(first: Slot, newest: Option<Slot>, margin: u64) -> Slot {
     first.saturating_add(half.map_or(margin, |half| margin.min(half)))
 }
 
-/// Whether sources lack what follows the root, since it moved last.
-struct GapRounds {
-    /// Number of rounds over all sources in which one had a gap.
-    rounds: u32,
-    is_in_round: bool,
-    /// Whether a source of this round had its time to bring the next bank, and did not.
-    has_stalled: bool,
-    /// The sources that have refused the stream.
-    refused: Vec<bool>,
-}
-
-impl GapRounds {
-    fn new(sources: usize) -> Self {
-        Self { rounds: 0, is_in_round: false, has_stalled: false, refused: vec![false; sources] }
-    }
-
-    /// A stream of a source ended without moving the root.
-    fn record(&mut self, source: usize, end: &StreamEnd) {
-        self.refused[source] = end.is_out_of_window();
-        self.is_in_round |= self.refused[source] || matches!(end, StreamEnd::Gap);
-        self.has_stalled |= end.is_choice();
-        if source + 1 == self.refused.len() {
-            let has_stalled = std::mem::take(&mut self.has_stalled);
-            if std::mem::take(&mut self.is_in_round) {
-                // A stall takes so long that a second round would only lose more slots.
-                let rounds = if has_stalled { GAP_ROUNDS } else { 1 };
-                self.rounds = self.rounds.saturating_add(rounds);
-            }
-        }
-    }
-
-    /// A source has refused the stream, and is tried again at once.
-    fn record_refusal(&mut self, source: usize) {
-        self.refused[source] = true;
-    }
-
-    /// Whether each source had its chance, and more than once.
-    fn are_lasting(&self) -> bool {
-        self.rounds >= GAP_ROUNDS
-    }
-
-    fn was_refused(&self, source: usize) -> bool {
-        self.refused[source]
-    }
-}
-
 /// Requests the newest slot of a source periodically. A source without this call is not an error.
 async fn poll_slot(
     client: GeyserClient<Channel>,
@@ -755,35 +708,6 @@ async fn poll_other(source: SourceConfig, config: StreamConfig, slots: SourceSlo
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_source_that_is_tried_again_at_once_has_refused_the_stream() {
-        let mut gaps = GapRounds::new(2);
-        gaps.record_refusal(1);
-        assert!(gaps.was_refused(1) && !gaps.was_refused(0));
-        assert!(!gaps.are_lasting(), "a refusal is not a round");
-        gaps.record(1, &StreamEnd::Ended);
-        assert!(!gaps.was_refused(1));
-    }
-
-    #[test]
-    fn a_round_with_a_stalled_source_is_enough_for_a_gap() {
-        let refusal = || StreamEnd::Refused(tonic::Status::out_of_range("slot"));
-        let stalled = || StreamEnd::NoBank(Duration::from_secs(45));
-        let mut gaps = GapRounds::new(2);
-        gaps.record(0, &stalled());
-        assert!(!gaps.are_lasting(), "the other source may have the bank");
-        gaps.record(1, &refusal());
-        assert!(gaps.are_lasting() && gaps.was_refused(1));
-        let mut gaps = GapRounds::new(2);
-        gaps.record(0, &stalled());
-        gaps.record(1, &stalled());
-        assert!(!gaps.are_lasting(), "no source lacks the bank");
-        let mut gaps = GapRounds::new(2);
-        gaps.record(0, &StreamEnd::Ended);
-        gaps.record(1, &refusal());
-        assert!(!gaps.are_lasting(), "the first one may be back soon");
-    }
 
     #[test]
     fn a_stream_above_a_gap_starts_within_the_window_of_its_source() {

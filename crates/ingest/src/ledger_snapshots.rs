@@ -27,7 +27,7 @@ use crate::plan::{FoundSnapshots, LoggedBlock, SnapshotRequest, ViewBlock, Writt
 /// Nanoseconds of a slot of a ledger that makes a block for each transaction.
 const NS_PER_SLOT_DEFAULT: u128 = 400_000_000;
 /// Snapshots of the newest epoch that are retained.
-const SNAPSHOTS_KEPT: usize = 3;
+const SNAPSHOTS_RETAINED: usize = 3;
 
 /// Why a snapshot was not written or not read.
 #[derive(Debug, thiserror::Error)]
@@ -172,7 +172,7 @@ impl LedgerSnapshots {
         now_ms: u64,
     ) -> Result<usize, LedgerSnapshotError> {
         let rules = RemovalRules {
-            keep: SNAPSHOTS_KEPT,
+            keep: SNAPSHOTS_RETAINED,
             newest_epoch: epoch,
             needed: Some(first),
             younger_than: retained_age,

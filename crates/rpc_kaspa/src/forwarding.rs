@@ -3,8 +3,8 @@
 //! A long reply is checked, and translated to protobuf, on a thread for blocking work. Requests in protobuf were translated
 //! to JSON, so the upstream answers them in JSON.
 //! Bounds: the time of a reply ([`crate::Settings::forward_timeout_ms`]). Its length, and the requests in flight, are
-//! bounded by [`crate::Forward`], which counts a reply until its bytes are dropped. They are kept until the session takes
-//! the output, which may be three times as long while a reply is translated to protobuf.
+//! bounded by [`crate::Forward`], which counts a reply until its bytes are dropped. They count until the session
+//! takes the output, which may be three times as long while a reply is translated to protobuf.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -34,8 +34,8 @@ pub struct Config {
     #[serde(skip)]
     pub window_max: u32,
     /// Streams that a new connection may have open at once. Default 64: with transactions of 215 bytes or more, the
-    /// first flight of a client's congestion control has no more. A quarter of its share if that is less, while there
-    /// are so many connections that a share is below `window_max`. Smaller values slow the first burst of a client;
+    /// first flight of a client's congestion control has no more. A quarter of its share if that is less, while
+    /// connections are too many for a share of `window_max`. Smaller values slow the first burst of a client;
     /// larger ones cost memory and cache for each connection that sends. Identities in the weights file do not need it:
     /// they have their whole share at once.
     #[serde(skip)]

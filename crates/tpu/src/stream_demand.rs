@@ -82,8 +82,8 @@ impl StreamDemand {
     }
 
     /// Sets the demand of a connection that was admitted and has opened no streams yet. It is all that a connection may
-    /// have if its identity has a weight, and less than usual if there are so many connections that its share is
-    /// not the largest one.
+    /// have if its identity has a weight, and less than usual if connections are too many for the largest
+    /// share.
     pub(crate) fn set_initial(&mut self, config: &Config, load: PeerLoad, share: u32) {
         if load.weight.is_some() {
             self.streams = config.window_max;
@@ -247,7 +247,7 @@ mod tests {
         // 100 connections that share 430,000 streams a second: each fills its window every 15 ms.
         let mut client = Simulated::new(NEAR);
         assert!(client.fill_windows(1_000, Duration::from_millis(15)) <= INITIAL);
-        // The same rate without bursts.
+        // A client opens streams at the same rate, without bursts.
         let mut client = Simulated::new(NEAR);
         for _ in 0..50_000 {
             assert!(client.open(1, Duration::from_micros(230)) <= INITIAL);
