@@ -52,7 +52,8 @@ impl ComparedResources {
         let columns = [&self.kaspad, &self.hydrant].map(Option::as_ref);
         let memory = columns.map(|node| node.map(Resources::resident_mib));
         let cpu_time = columns.map(|node| node.map(Resources::cpu_seconds));
-        let rows = [("resident memory at the end, MiB", memory), ("CPU time of the run, s", cpu_time)];
+        let rows =
+            [("resident memory at the end, MiB", memory), ("CPU time of the run, s", cpu_time)];
         for (name, [kaspad, hydrant]) in rows {
             let ratio = match (kaspad, hydrant) {
                 (Some(kaspad), Some(hydrant)) => format_ratio(hydrant, kaspad),
