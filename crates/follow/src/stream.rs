@@ -242,10 +242,9 @@ impl Streams {
             session += 1;
             let source = self.sources[at].clone();
             let root = self.status.root();
-            let detached =
-                self.has_archives && gaps.are_lasting() && self.status.mismatch().is_none();
-            let detached =
-                detached.then(|| DetachedStart { was_refused: gaps.was_refused(at), margin });
+            let detached = self
+                .starts_above(&gaps)
+                .then(|| DetachedStart { was_refused: gaps.was_refused(at), margin });
             let end = self.follow(session, at, &slots, detached).await;
             self.status.is_connected.store(false, Ordering::Relaxed);
             let (Err(end) | Ok(end)) = end;
@@ -286,7 +285,7 @@ impl Streams {
                 // Another source may have the banks now.
                 gaps = GapRounds::new(self.sources.len());
             }
-            if detached.is_none() && gaps.was_refused(at) && gaps.are_lasting() {
+            if detached.is_none() && gaps.was_refused(at) && self.starts_above(&gaps) {
                 // It can start above the gap. The others may have stalled, and would again.
                 continue;
             }
@@ -307,6 +306,11 @@ impl Streams {
                 }
             }
         }
+    }
+
+    /// Whether the next stream starts above the gap: an archive can close it.
+    fn starts_above(&self, gaps: &GapRounds) -> bool {
+        self.has_archives && gaps.are_lasting() && self.status.mismatch().is_none()
     }
 
     /// Whether a source may have refused a request for its entries: its operator does not serve them. The next request

@@ -169,6 +169,19 @@ async fn a_source_that_only_pings_is_left_if_there_is_a_newer_slot() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn without_archives_a_source_that_refuses_hides_no_other() {
+    let hung = Source::new(None);
+    let lacking = Source::new(None);
+    for source in [&hung, &lacking] {
+        source.set_newest(200);
+    }
+    lacking.limit_replay(1_000);
+    let rig = Rig::start(both(&hung, &lacking).await);
+    rig.wait("the first source is tried again", |_| hung.requests().len() >= 3).await;
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_sends_updates_but_no_whole_bank_is_left() {
     let junk = [
         status(u64::MAX, SlotStatus::SlotCreatedBank),
