@@ -122,6 +122,7 @@ async fn a_stream_that_begins_after_the_archive_is_joined_by_an_incremental_one(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_that_moves_before_each_request_is_caught_up_with() {
     let source = Source::new(None);
+    source.set_newest(190);
     source.limit_replay(131);
     source.move_window(4);
     source.send(chain(101..=190));
