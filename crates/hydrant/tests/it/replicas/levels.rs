@@ -72,6 +72,7 @@ fn a_replica_has_the_level_of_an_ingester_and_refuses_a_lower_one() -> Result<()
     let log = rig.url("followed-log");
     let depot = rig.url("followed-depot");
     let archives = rig.path("archives");
+    std::fs::create_dir(&archives)?;
     let grpc = rig.stage.node.grpc.context("the ledger serves gRPC")?;
     let mut command = Command::new(HYDRANT);
     command.args(["ingest", "--quiet", "--log", "--rpc-port", "0", "--verify", "sequence"]);
