@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use chain_kaspa::{Chain, ChainReader};
+use kaspa::Network;
 use tokio::task::JoinSet;
 
 use crate::agreement_checks::AgreementChecks;
@@ -13,7 +14,7 @@ use crate::error::FollowError;
 use crate::event::EventSink;
 use crate::json_relay::JsonRelay;
 use crate::restart::prepare_restart;
-use crate::restart_point::RestartOptions;
+use crate::restart_point::{RestartOptions, RestartPoint};
 use crate::session::SessionContext;
 use crate::snapshot_thread::SnapshotThread;
 use crate::sources::Sources;
@@ -38,6 +39,7 @@ pub struct FollowHandle {
     snapshot: Option<SnapshotThread>,
     /// The path of the snapshot file.
     snapshot_path: Option<PathBuf>,
+    network: Network,
 }
 
 impl Follower {
@@ -120,7 +122,7 @@ impl Follower {
         }
         let restart = RestartOptions { snapshot: snapshot_path.clone(), can_import };
         tasks.spawn(Sources { sources, connection, context, restart }.run());
-        Ok(FollowHandle { thread, tasks, snapshot, snapshot_path })
+        Ok(FollowHandle { thread, tasks, snapshot, snapshot_path, network })
     }
 }
 
@@ -139,8 +141,11 @@ impl FollowHandle {
             // After an error the final block may be one that the sources have left.
             snapshot.stop(ended.is_ok());
         }
-        if let (Some(path), Err(FollowError::Restart { base, .. })) = (self.snapshot_path, &ended) {
-            let prepared = prepare_restart(&path, *base);
+        if let (Some(path), Err(FollowError::Restart { block, base })) =
+            (self.snapshot_path, &ended)
+        {
+            let point = RestartPoint { block: *block, base: *base };
+            let prepared = prepare_restart(&path, self.network, point);
             prepared.map_err(|error| FollowError::PrepareRestart { path, error })?;
         }
         ended

@@ -6,6 +6,7 @@
 //! Without such a start the UTXO set of the source's pruning point is imported, if the program does that. A node that
 //! was off for longer than its sources have history starts again in the same way.
 //! A source that is behind is not a reason: its newest block must claim as much work as ours.
+//! The snapshot thread writes nothing meanwhile. A write that was almost complete may still replace a file.
 //! Not here: whether another source continues our chain (`sources`).
 
 use std::fs::File;
@@ -78,11 +79,18 @@ fn list_candidates(network: Network, snapshot: Option<&Path>) -> Vec<RestartPoin
     candidates
 }
 
-/// Gives the file of a start the name from which [`crate::start_chain`] loads it.
-pub(crate) fn prepare_restart(path: &Path, base: RestartBase) -> io::Result<()> {
-    match base {
-        RestartBase::Snapshot => Ok(()),
-        RestartBase::PreviousSnapshot => move_file(&find_previous_path(path), path),
+/// Gives the file of a start the name from which [`crate::start_chain`] loads it. A file that was the newest one when it
+/// was chosen may have the name of the one before since then.
+pub(crate) fn prepare_restart(
+    path: &Path,
+    network: Network,
+    point: RestartPoint,
+) -> io::Result<()> {
+    let previous = find_previous_path(path);
+    let has_block = |path: &Path| read_block_hash(path, network).ok() == Some(point.block);
+    match point.base {
+        RestartBase::Snapshot if has_block(path) || !has_block(&previous) => Ok(()),
+        RestartBase::Snapshot | RestartBase::PreviousSnapshot => move_file(&previous, path),
         RestartBase::Genesis | RestartBase::Import => {
             match move_file(path, &add_suffix(path, REVERTED_SUFFIX)) {
                 Err(error) if is_missing(&error) => Ok(()),
@@ -100,7 +108,10 @@ fn move_file(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     use std::fs;
 
+    use kaspa::{Hash, Header};
+
     use super::*;
+    use crate::snapshot_file::write_head;
 
     #[test]
     fn the_file_of_a_start_gets_the_name_that_is_loaded() {
@@ -109,15 +120,40 @@ mod tests {
         let read = |path: &Path| fs::read_to_string(path).ok();
         fs::write(&path, "newest").expect("it is written");
         fs::write(find_previous_path(&path), "before").expect("it is written");
-        prepare_restart(&path, RestartBase::Snapshot).expect("nothing to do");
+        let prepare = |base: RestartBase| {
+            let point = RestartPoint { block: Hash([7; 32]), base };
+            prepare_restart(&path, Network::Simnet, point)
+        };
+        prepare(RestartBase::Snapshot).expect("nothing to do");
         assert_eq!(read(&path).as_deref(), Some("newest"));
-        prepare_restart(&path, RestartBase::PreviousSnapshot).expect("it is there");
+        prepare(RestartBase::PreviousSnapshot).expect("it is there");
         assert_eq!(read(&path).as_deref(), Some("before"));
         assert_eq!(read(&find_previous_path(&path)), None);
         for base in [RestartBase::Genesis, RestartBase::Import] {
-            prepare_restart(&path, base).expect("a missing file is no error");
+            prepare(base).expect("a missing file is no error");
             assert_eq!(read(&path), None);
         }
         assert_eq!(read(&add_suffix(&path, REVERTED_SUFFIX)).as_deref(), Some("before"));
+    }
+
+    #[test]
+    fn a_file_that_another_one_replaced_since_it_was_chosen_is_loaded() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("utxos");
+        let write = |path: &Path, nonce: u64| {
+            let header = Header { nonce, ..Network::Simnet.genesis() };
+            let block = header.hash();
+            let mut head = Vec::new();
+            write_head(&mut head, Network::Simnet, &block, &header).expect("memory");
+            fs::write(path, head).expect("it is written");
+            block
+        };
+        let chosen = write(&find_previous_path(&path), 1);
+        let newer = write(&path, 2);
+        for block in [newer, chosen] {
+            let point = RestartPoint { block, base: RestartBase::Snapshot };
+            prepare_restart(&path, Network::Simnet, point).expect("both files exist");
+            assert_eq!(read_block_hash(&path, Network::Simnet).ok(), Some(block));
+        }
     }
 }

@@ -3,7 +3,8 @@
 //! Bounds: one view of the newest final block is held while its file is written.
 //! A file is written only if the final block is another one than at the last write, or than the one that the chain started
 //! at. A write that fails is reported and tried again after the interval. A write that a stop waits for longer than
-//! [`LAST_WRITE_MAX`] is discarded, and the file of before stays.
+//! [`LAST_WRITE_MAX`] is discarded, and the file of before stays. Nothing is written while no source continues the chain:
+//! its final block may have been reverted, and the chain may start again from a file (`restart`).
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
@@ -92,13 +93,14 @@ impl SnapshotWriter {
     fn write_if_changed(&mut self, stopped: &Receiver<()>) {
         let view = self.reader.utxos.view(Commitment::Finalized);
         let info = view.meta();
-        if self.written == Some(info.hash) {
+        if self.written == Some(info.hash) || self.status.is_halted() {
             return;
         }
-        let is_stopped = || {
+        let is_node_stopped = || {
             stopped.try_recv() == Err(TryRecvError::Disconnected)
                 && self.last_write_end.get().is_none_or(|end| now() >= *end)
         };
+        let is_stopped = || self.status.is_halted() || is_node_stopped();
         match write_snapshot(&self.config.path, self.network, &view, &is_stopped) {
             Ok(()) => {
                 self.written = Some(info.hash);
@@ -106,7 +108,9 @@ impl SnapshotWriter {
                 tracing::info!(block = %info.hash, utxos = info.supply.utxos, "wrote the snapshot file");
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted && is_stopped() => {
-                tracing::warn!("the node ends before the snapshot file is written");
+                tracing::warn!(
+                    "the snapshot file is not written: the node ends, or no source continues the chain"
+                );
             }
             Err(error) => {
                 let error = format!("{}: {}", self.config.path.display(), describe_error(&error));
@@ -114,5 +118,40 @@ impl SnapshotWriter {
                 self.status.set_snapshot_error(error);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chain_kaspa::ChainConfig;
+
+    use super::*;
+    use crate::base::start_at_genesis;
+    use crate::config::ConnectionConfig;
+    use crate::writer_queue::QueueUsage;
+
+    #[test]
+    fn nothing_is_written_while_no_source_continues_the_chain() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("utxos");
+        let chain = start_at_genesis(Network::Simnet, ChainConfig::new(100)).expect("a chain");
+        let reader = chain.reader();
+        let queue = Arc::new(QueueUsage::new(&ConnectionConfig::default()));
+        let status = Arc::new(FollowStatus::new(reader.clone(), queue));
+        let mut writer = SnapshotWriter {
+            config: SnapshotConfig::new(&path),
+            network: Network::Simnet,
+            reader,
+            status: Arc::clone(&status),
+            written: None,
+            last_write_end: Arc::default(),
+        };
+        let (_stop, stopped) = sync_channel(0);
+        status.set_halt("the source left our chain".to_owned());
+        writer.write_if_changed(&stopped);
+        assert!(!path.exists());
+        status.set_caught_up();
+        writer.write_if_changed(&stopped);
+        assert!(path.exists());
     }
 }

@@ -54,7 +54,7 @@ impl Sources {
             } else {
                 tracing::warn!("{end}");
             }
-            status.close_session(end, describe_halt(&error));
+            status.close_session(end);
             // One that sends too long messages in pieces, too, has failed.
             in_pieces[at] = !in_pieces[at] && matches!(error, SourceError::MessageTooLong { .. });
             let stays = is_success && !matches!(error, SourceError::Stalled { .. });
@@ -93,6 +93,8 @@ impl Sources {
         if !error.is_halt() {
             return SessionEnd { error, restart_point: None };
         }
+        // The snapshot files are not replaced between the search and the restart.
+        self.context.status.set_halt(error.to_string());
         let found = session.find_restart_point(&self.restart).await;
         let restart_point = found.unwrap_or_else(|error| {
             let server = source.server();
@@ -110,9 +112,4 @@ impl Sources {
         let connection = Connection::open(source, &self.connection).await?;
         Session::open(&self.context, source, connection, is_in_pieces).await
     }
-}
-
-/// Returns why no session with a source like this one continues our chain, if that is so.
-fn describe_halt(error: &SourceError) -> Option<String> {
-    error.is_halt().then(|| error.to_string())
 }

@@ -170,16 +170,23 @@ impl FollowStatus {
         self.is_caught_up.store(true, Ordering::Relaxed);
     }
 
-    /// Records the end of a session. `halt` says why no session will do better.
-    pub(crate) fn close_session(&self, end: String, halt: Option<String>) {
+    /// Records that a source left our chain, and the reason. A source that continues the chain ends that.
+    pub(crate) fn set_halt(&self, reason: String) {
+        self.texts.lock().halt = Some(reason);
+    }
+
+    /// Whether a source left our chain, and no source has continued it since then.
+    pub(crate) fn is_halted(&self) -> bool {
+        self.texts.lock().halt.is_some()
+    }
+
+    /// Records the end of a session.
+    pub(crate) fn close_session(&self, end: String) {
         self.is_connected.store(false, Ordering::Relaxed);
         self.is_caught_up.store(false, Ordering::Relaxed);
         let mut texts = self.texts.lock();
         texts.source = None;
         texts.last_session_end = Some(end);
-        if halt.is_some() {
-            texts.halt = halt;
-        }
     }
 
     pub(crate) fn set_mismatch(&self, mismatch: Mismatch) {
