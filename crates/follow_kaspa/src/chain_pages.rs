@@ -6,7 +6,7 @@
 //! A source may not have our sink: another source had it. Then the page starts at an older block of ours.
 //! Blocks leave the chain together with the first block that joins it, once that was checked. In pieces the others follow
 //! one by one, so meanwhile the chain may be shorter, as far as a reorganization may be deep.
-//! Bounds: a page, or the blocks that one chain block merges, one after another.
+//! Bounds: a page, or the blocks that one chain block merges, one after another, each of [`BLOCK_BYTES_MAX`].
 
 use foldhash::{HashMap, HashMapExt};
 use kaspa::{
@@ -26,6 +26,10 @@ const PAGE_BLOCKS_MIN: usize = 10;
 /// Blocks that one block merges. kaspad's limit is 248 at ten blocks a second. Each of them is requested, so a source
 /// could hold the follower up with a longer list.
 const MERGE_SET_MAX: usize = 1_024;
+
+/// Bytes of the reply with one block. The largest blocks of kaspad have some 2 MB. Decoded, a block may take 24 times its
+/// bytes, so a source could fill the memory with a longer one.
+const BLOCK_BYTES_MAX: usize = 16 << 20;
 
 /// A page that was applied.
 pub(crate) struct AppliedPage {
@@ -48,6 +52,8 @@ enum PageReply {
 pub(crate) struct MergingBlock {
     pub(crate) block: Block,
     pub(crate) merge_set: Vec<Hash>,
+    /// Bytes of the reply.
+    pub(crate) bytes: usize,
 }
 
 impl Session<'_> {
@@ -172,7 +178,7 @@ impl Session<'_> {
         let method = Method::GetBlock;
         let encode = |id| Method::encode_borsh_get_block(id, &hash, true);
         let structure = self.connection.call_or_fail(method, encode).await?;
-        let block = Block::decode_borsh(&structure)?;
+        let block = decode_block(&structure)?;
         if block.hash != hash {
             let what = "it is another block";
             return Err(SourceError::Contradiction { method, what });
@@ -182,7 +188,7 @@ impl Session<'_> {
             let what = "a block merges more blocks than any network allows";
             return Err(SourceError::Contradiction { method, what });
         }
-        Ok(MergingBlock { block, merge_set })
+        Ok(MergingBlock { block, merge_set, bytes: structure.len() })
     }
 
     /// Finds the transactions that a chain block accepts in the blocks that it merges. `parent` is the chain block
@@ -209,6 +215,15 @@ impl Session<'_> {
         let transactions = search.finish().map_err(missing)?;
         Ok(AcceptingBlock { hash: *hash, header: header.clone(), transactions })
     }
+}
+
+/// Decodes a reply to getBlock. Its header is not checked.
+pub(crate) fn decode_block(structure: &[u8]) -> Result<Block, SourceError> {
+    if structure.len() > BLOCK_BYTES_MAX {
+        let what = "a block is longer than any network allows";
+        return Err(SourceError::Contradiction { method: Method::GetBlock, what });
+    }
+    Ok(Block::decode_borsh(structure)?)
 }
 
 /// Returns how many blocks from this one down are not on the selected chain of a source. `None` if the source does not

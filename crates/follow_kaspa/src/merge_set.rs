@@ -3,7 +3,7 @@
 //! In: the parents of the virtual block. Out: blocks with their transactions, in the order in which they are accepted.
 //! The walk ends at blocks that the chain is known to have merged. It may go below them where that is not known: a
 //! transaction that was accepted before spends outputs that do not exist any longer, and is left out.
-//! Bounds: [`MERGED_MAX`] blocks, requested one after another.
+//! Bounds: [`MERGED_MAX`] blocks and [`MERGED_BYTES_MAX`], requested one after another.
 //! Not here: when they are requested (`session`).
 
 use std::collections::VecDeque;
@@ -18,6 +18,9 @@ use crate::source_error::SourceError;
 /// The most blocks that are requested. A virtual block that merges more stays joining until the chain moves.
 const MERGED_MAX: usize = 64;
 
+/// Bytes of the replies with these blocks, which are in memory together. 64 blocks of a busy network have some 15 MB.
+const MERGED_BYTES_MAX: usize = 64 << 20;
+
 impl Session<'_> {
     /// Requests the blocks that a virtual block with these parents merges, without the sink.
     pub(crate) async fn request_merged_blocks(
@@ -31,21 +34,23 @@ impl Session<'_> {
         known.insert(sink.block.hash);
         let mut open = VecDeque::from(virtual_parents.to_vec());
         let mut merged: Vec<Block> = Vec::new();
+        let mut bytes = sink.bytes;
         while let Some(hash) = open.pop_front() {
-            if merged.len() == MERGED_MAX {
+            if merged.len() == MERGED_MAX || bytes > MERGED_BYTES_MAX {
                 break;
             }
             if !known.insert(hash) {
                 continue;
             }
-            let block = match self.request_block(hash).await {
-                Ok(MergingBlock { block, .. }) => block,
+            let merging = match self.request_block(hash).await {
+                Ok(merging) => merging,
                 // The source has deleted it.
                 Err(SourceError::Refused { .. }) => continue,
                 Err(error) => return Err(error),
             };
-            open.extend(block.header.parents.direct());
-            merged.push(block);
+            bytes += merging.bytes;
+            open.extend(merging.block.header.parents.direct());
+            merged.push(merging.block);
         }
         merged.sort_by_key(|block| (block.header.blue_work, block.hash));
         Ok(merged)

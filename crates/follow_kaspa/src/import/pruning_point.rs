@@ -3,10 +3,10 @@
 //! In: a source, by wRPC. Out: the block and its header, whose hash was computed here; and whether the source still
 //! continues the chain from such a block. That the block is on the heaviest chain is the word of the source.
 
-use kaspa::{Block, Hash, Header, Method};
+use kaspa::{Hash, Header, Method};
 
 use super::config::ImportConfig;
-use crate::chain_pages::count_blocks_off_chain;
+use crate::chain_pages::{count_blocks_off_chain, decode_block};
 use crate::config::SourceConfig;
 use crate::connection::Connection;
 use crate::source_error::SourceError;
@@ -29,7 +29,7 @@ pub(crate) async fn request_pruning_point(
     let method = Method::GetBlock;
     let encode = |id| Method::encode_borsh_get_block(id, &block, false);
     let structure = connection.call_or_fail(method, encode).await?;
-    let header = Block::decode_borsh(&structure)?.header;
+    let header = decode_block(&structure)?.header;
     if header.hash() != block {
         let what = "the header of the pruning point has another hash";
         return Err(SourceError::Contradiction { method, what });

@@ -96,6 +96,13 @@ fn binary(bytes: Vec<u8>) -> Vec<Message> {
     vec![Message::Binary(bytes.into())]
 }
 
+/// A successful reply with this structure.
+fn reply(id: u64, operation: Operation, structure: &[u8]) -> Vec<Message> {
+    let head = [&[1_u8][..], &id.to_le_bytes(), &[0, 1, operation.code(), 1]].concat();
+    let len = u32::try_from(structure.len()).expect("below 4 GiB").to_le_bytes();
+    binary([&head[..], &len, structure].concat())
+}
+
 async fn assert_reply_is_refused(script: Script, text: &str) {
     HostileServer::start(script).await.assert_left(|_| {}, text).await;
 }
@@ -188,6 +195,42 @@ async fn messages_above_the_limits_are_refused() {
     };
     let server = HostileServer::start(empty).await;
     server.assert_left(change, "notification_bytes_max").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frame_above_a_gibibyte_is_refused_by_its_head() {
+    let server = HostileServer::serve(|socket| async move {
+        let Ok(mut socket) = tokio_tungstenite::accept_async(socket).await else { return };
+        // A binary frame of which nothing follows.
+        let head = [&[0x82, 127][..], &((1_u64 << 30) + 1).to_be_bytes()].concat();
+        // The follower may have closed it.
+        let _ = socket.get_mut().write_all(&head).await;
+        std::future::pending::<()>().await;
+    });
+    server.await.assert_left(|_| {}, "message_bytes_max").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_that_no_network_allows_is_not_decoded() {
+    // The chain cannot be sent in a page. Its only block has 16 MiB and a byte.
+    let script = |id: u64, operation: Operation| match operation {
+        Operation::Method(Method::GetServerInfo) => {
+            binary(info(Network::Simnet, "2.1.0").encode_borsh(id))
+        }
+        Operation::Method(Method::GetVirtualChainFromBlock) => {
+            let one = 1_u32.to_le_bytes();
+            let block = [7; 32];
+            // Nothing left the chain, a block joined it, and it accepted nothing.
+            let change = [&[1, 0][..], &[0; 4], &one, &block, &one, &block, &[0; 4]].concat();
+            reply(id, operation, &change)
+        }
+        Operation::Method(Method::GetBlock) => reply(id, operation, &vec![0; (16 << 20) + 1]),
+        operation => {
+            let error = ServerError::Text("the address is invalid".to_owned());
+            binary(encode_borsh_failure(id, operation, &error))
+        }
+    };
+    assert_reply_is_refused(script, "longer than any network allows").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
