@@ -12,16 +12,13 @@ use kaspa::{BorshServerMessage, Event, Method, Notification, Operation, Scope, S
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::config::{ConnectionConfig, SourceConfig};
+use crate::long_message::READ_HERE_BYTES_MAX;
 use crate::socket::{WrpcMessage, WrpcSocket};
 use crate::source_error::SourceError;
 
 /// Payloads up to this length are copied when they are stored: a slice would retain the buffer that the socket read it
 /// into, which has 128 KiB.
 const COPIED_BYTES_MAX: usize = 64 * 1024;
-
-/// Payloads up to this length are decoded where sockets are polled: some 60 µs. A longer one is decoded on a thread for
-/// blocking work, because servers may share the runtime: one of many UTXOs takes a millisecond for a megabyte.
-const DECODED_HERE_BYTES_MAX: usize = 64 * 1024;
 
 /// A connection to a kaspad, with the notifications that wait.
 pub(crate) struct Connection {
@@ -99,7 +96,7 @@ impl Connection {
             Some(decoding) => decoding,
             None => {
                 let stored = self.next_stored().await?;
-                if stored.payload.len() <= DECODED_HERE_BYTES_MAX {
+                if stored.payload.len() <= READ_HERE_BYTES_MAX {
                     return stored.decode();
                 }
                 self.decoding.insert(spawn_blocking(move || stored.decode()))

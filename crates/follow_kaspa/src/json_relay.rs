@@ -7,6 +7,7 @@
 //! Not here: the notifications in Borsh (`session`).
 
 use std::convert::Infallible;
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use tokio::time::timeout;
 
 use crate::backoff::Backoff;
 use crate::config::{ConnectionConfig, SessionConfig, SourceConfig};
+use crate::long_message::run_by_length;
 use crate::session::relayed_scopes;
 use crate::socket::{WrpcMessage, WrpcSocket};
 use crate::source_error::SourceError;
@@ -84,7 +86,7 @@ impl JsonRelay {
                     self.read_in_time(&mut socket).await?
                 }
             };
-            self.pass_on(&text).await?;
+            self.pass_on(text).await?;
         }
     }
 
@@ -108,22 +110,28 @@ impl JsonRelay {
     }
 
     /// Passes a new block on. Replies say nothing.
-    async fn pass_on(&self, text: &Bytes) -> Result<(), SourceError> {
+    async fn pass_on(&self, text: Bytes) -> Result<(), SourceError> {
         let bytes = text.len();
-        let text = std::str::from_utf8(text).map_err(|_| SourceError::Text)?;
-        let message = JsonServerMessage::parse(text).map_err(invalid_json)?;
-        if let Err(error) = message.result() {
-            return Err(SourceError::Refused { name: "subscribe", error });
-        }
-        let (None, Some(params)) = (message.id, message.params) else { return Ok(()) };
-        let notification = Notification::decode_json(params.get()).map_err(invalid_json)?;
-        if notification.event() != RELAYED_EVENT {
+        let decoded = run_by_length(bytes, move || decode_notification(&text)).await;
+        let decoded = decoded.map_err(|error| SourceError::from_decoding(&error))??;
+        let Some(notification) = decoded.filter(|it| it.event() == RELAYED_EVENT) else {
             return Ok(());
-        }
+        };
         let encoding = Encoding::Json;
         let permit = self.writer.permit(bytes).await?;
         self.writer.send(WriterMessage::Relay { encoding, notification, permit }).await
     }
+}
+
+/// Decodes a message. Returns `None` for a reply that says nothing.
+fn decode_notification(text: &[u8]) -> Result<Option<Notification>, SourceError> {
+    let text = std::str::from_utf8(text).map_err(invalid_json)?;
+    let message = JsonServerMessage::parse(text).map_err(invalid_json)?;
+    if let Err(error) = message.result() {
+        return Err(SourceError::Refused { name: "subscribe", error });
+    }
+    let (None, Some(params)) = (message.id, message.params) else { return Ok(None) };
+    Notification::decode_json(params.get()).map(Some).map_err(invalid_json)
 }
 
 fn encode_request(id: u64, method: &str) -> Vec<u8> {
@@ -137,6 +145,6 @@ async fn read_text(socket: &mut WrpcSocket) -> Result<Bytes, SourceError> {
     }
 }
 
-fn invalid_json(error: serde_json::Error) -> SourceError {
+fn invalid_json(error: impl fmt::Display) -> SourceError {
     SourceError::InvalidJson { reason: error.to_string() }
 }

@@ -27,6 +27,7 @@ pub mod fuzzing;
 mod hashed_set;
 mod import;
 mod json_relay;
+mod long_message;
 mod merge_set;
 mod plain_calls;
 mod restart;

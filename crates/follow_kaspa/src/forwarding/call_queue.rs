@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 use super::byte_budget::ByteBudget;
 use super::config::CallLimits;
 use super::error::ForwardError;
-use super::long_message::run_by_length;
 use super::request::{EncodedRequest, UpstreamRequest};
 use crate::config::{ConnectionConfig, SourceConfig};
+use crate::long_message::run_by_length;
 use crate::socket::{WrpcMessage, WrpcSocket};
 use crate::source_error::SourceError;
 
@@ -238,7 +238,7 @@ async fn encode_request(
     let bytes = request.bytes();
     let request = Arc::clone(request);
     let encoded = run_by_length(bytes, move || request.encode(id)).await;
-    encoded.ok_or(SourceError::WriterEnded)
+    encoded.map_err(|error| SourceError::from_decoding(&error))
 }
 
 /// Matches a message with a request, on another thread if it is long.
@@ -250,5 +250,5 @@ async fn match_reply(
     let bytes = message.len();
     let request = Arc::clone(request);
     let matched = run_by_length(bytes, move || request.match_reply(id, message)).await;
-    matched.ok_or(SourceError::WriterEnded)?
+    matched.map_err(|error| SourceError::from_decoding(&error))?
 }

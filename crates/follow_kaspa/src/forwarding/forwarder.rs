@@ -12,10 +12,10 @@ use super::byte_budget::ByteBudget;
 use super::call_queue::{CallQueue, CallQueueConfig};
 use super::config::{CallLimits, ForwarderConfig};
 use super::error::ForwardError;
-use super::long_message::run_by_length;
 use super::metrics::ForwardMetrics;
 use super::request::UpstreamRequest;
 use crate::config::ConnectionConfig;
+use crate::long_message::run_by_length;
 
 const NAMES: ShareNames = ShareNames {
     clients: ["client", "clients"],
@@ -94,7 +94,8 @@ impl Forwarder {
         };
         let permit = self.requests.try_reserve(bytes).ok_or(ForwardError::QueueFull)?;
         let check = move || UpstreamRequest::check(encoding, method, message);
-        let request = run_by_length(bytes, check).await.ok_or_else(ForwardError::stopping)??;
+        let checked = run_by_length(bytes, check).await;
+        let request = checked.map_err(|_| ForwardError::stopping())??;
         let queue = if is_slow(method) { &queues.slow } else { &queues.common };
         queue.call(client, request, permit).await
     }

@@ -15,7 +15,6 @@ mod call_queue;
 mod config;
 mod error;
 mod forwarder;
-mod long_message;
 mod metrics;
 mod request;
 
