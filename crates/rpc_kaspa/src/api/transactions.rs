@@ -170,6 +170,7 @@ impl AcceptedTransaction {
     }
 }
 
-fn find_address(script: &ScriptPublicKey, prefix: Prefix) -> Option<String> {
+/// Returns the address of a script as text, if it has one.
+pub(super) fn find_address(script: &ScriptPublicKey, prefix: Prefix) -> Option<String> {
     script.address(prefix).map(|address| address.to_string())
 }

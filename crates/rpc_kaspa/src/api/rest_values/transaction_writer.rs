@@ -16,6 +16,7 @@ use response_cache::RESULT_CHUNK_BYTES;
 use serde::Serialize;
 
 use super::transaction_options::{PreviousOutpoints, TransactionOptions};
+use crate::api::transactions::find_address;
 
 #[derive(Serialize)]
 struct Input<'a> {
@@ -264,10 +265,6 @@ impl Output {
             script_public_key_type: script_type(script),
         }
     }
-}
-
-fn find_address(script: &ScriptPublicKey, prefix: Prefix) -> Option<String> {
-    script.address(prefix).map(|address| address.to_string())
 }
 
 /// The name that kaspad has for the kind of a script.

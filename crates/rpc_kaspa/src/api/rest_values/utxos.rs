@@ -46,13 +46,13 @@ struct UtxoEntries {
 struct UtxoStream {
     view: View,
     addresses: vec::IntoIter<KaspaAddress>,
-    current: Option<AddressScan>,
+    current: Option<AddressListing>,
     is_started: bool,
     has_elements: bool,
 }
 
-/// The UTXOs of one address while they are read.
-struct AddressScan {
+/// The UTXOs of one address while they are written.
+struct AddressListing {
     writer: UtxoWriter,
     scan: UtxoScan,
 }
@@ -143,7 +143,7 @@ impl UtxoStream {
         let Some(mut current) = self.current.take().or_else(|| self.next_address()) else {
             return Ok(false);
         };
-        let AddressScan { writer, scan } = &mut current;
+        let AddressListing { writer, scan } = &mut current;
         let mut result = Ok(());
         let has_elements = &mut self.has_elements;
         let has_more = scan.step(&self.view, STEP_UTXOS, |utxo| {
@@ -159,10 +159,10 @@ impl UtxoStream {
         Ok(true)
     }
 
-    fn next_address(&mut self) -> Option<AddressScan> {
+    fn next_address(&mut self) -> Option<AddressListing> {
         let address = self.addresses.next()?;
         let scan = UtxoScan::new(address.payload.ledger_address());
-        Some(AddressScan { writer: UtxoWriter::new(address), scan })
+        Some(AddressListing { writer: UtxoWriter::new(address), scan })
     }
 }
 
