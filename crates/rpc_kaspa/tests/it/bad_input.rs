@@ -193,6 +193,38 @@ async fn addresses_and_scopes_that_do_not_exist_are_refused() {
 }
 
 #[tokio::test]
+async fn tags_of_options_that_do_not_exist_are_refused() {
+    let world = World::start();
+    let mut client = world.connect(Encoding::Borsh).await;
+    let hash = [7_u8; 32];
+    let method = Operation::Method;
+    let requests = |tag: u8| {
+        let tag = [tag];
+        [
+            frame(method(Method::GetBlocks), &[&[1, 0], &tag, &hash, &[0, 0]]),
+            frame(
+                method(Method::EstimateNetworkHashesPerSecond),
+                &[&[1, 0, 9, 0, 0, 0], &tag, &hash],
+            ),
+            frame(method(Method::GetVirtualChainFromBlock), &[&[2, 0], &hash, &[0], &tag, &[0; 8]]),
+            // The last one is within a structure of one byte.
+            frame(
+                method(Method::GetVirtualChainFromBlockV2),
+                &[&[1, 0], &hash, &[1, 0, 0, 0], &tag, &[0]],
+            ),
+        ]
+    };
+    for tag in [2, 255] {
+        for request in requests(tag) {
+            let reply = client.exchange(7, request).await;
+            assert_eq!(reply, Err(ServerError::InvalidPayload), "{tag}");
+        }
+    }
+    assert_eq!(world.forward.take_requests(), []);
+    check_alive(&mut client).await;
+}
+
+#[tokio::test]
 async fn parameters_of_another_shape_are_refused_in_json() {
     let mut world = World::start();
     world.chain.add_block(&[], &[pay(1, 5)]);

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use kaspa::{AddressUtxo, Encoding, KaspaAddress, Notification, Outpoint, Scope, UtxoChanges};
+use kaspa::{
+    AddressUtxo, Encoding, KaspaAddress, Notification, Outpoint, Prefix, Scope, UtxoChanges,
+};
 use rpc_kaspa::Settings;
 use subscriptions::Limits;
 use testkit::kaspa_chain::{DEPTH, address, pay};
@@ -88,6 +90,25 @@ pub(crate) async fn wait_until_empty(world: &World) {
         tokio::task::yield_now().await;
     }
     assert!(world.server.subscriptions.is_idle());
+}
+
+#[tokio::test]
+async fn notifications_have_addresses_of_this_network() {
+    let mut world = World::start();
+    // The prefix of a request is not checked, as in kaspad.
+    let mainnet = KaspaAddress { prefix: Prefix::Mainnet, ..address(1) };
+    let scope = Scope::UtxosChanged { addresses: vec![mainnet] };
+    for encoding in Encoding::ALL {
+        let mut client = world.connect(encoding).await;
+        client.subscribe(&scope).await.expect("room");
+        world.chain.add_block(&[], &[pay(1, 5)]);
+        world.publish();
+        let Notification::UtxosChanged(changes) = client.notification().await else {
+            panic!("another one")
+        };
+        let addresses: Vec<_> = changes.added.iter().map(|utxo| utxo.address).collect();
+        assert_eq!(addresses, [Some(address(1))]);
+    }
 }
 
 #[tokio::test]
