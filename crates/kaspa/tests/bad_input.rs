@@ -10,13 +10,10 @@ use kaspa::{
 };
 use ledger::{Address, Record};
 use peak_alloc::PeakAlloc;
+use testkit::kaspa_golden::{BORSH, CHAIN, JSON, decode_digits, expect_bytes, messages};
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
-
-const BORSH: &str = include_str!("golden/borsh.txt");
-const CHAIN: &str = include_str!("golden/chain.txt");
-const JSON: &str = include_str!("golden/json.txt");
 
 /// Changed messages for each golden one.
 const ROUNDS: u64 = 200;
@@ -24,16 +21,6 @@ const ROUNDS: u64 = 200;
 const HEAP_FACTOR: usize = 24;
 /// Heap bytes whatever the message.
 const HEAP_BASE: usize = 4_096;
-
-/// The messages of a file.
-fn messages(file: &'static str) -> impl Iterator<Item = &'static str> {
-    file.lines().filter_map(|line| line.splitn(3, ' ').nth(2))
-}
-
-fn bytes(digits: &str) -> Vec<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).expect("a digit") as u8;
-    digits.as_bytes().chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
-}
 
 /// Makes a few changes: a bit, a byte, a length, an end, a doubled part.
 fn change(message: &mut Vec<u8>, random: &mut fastrand::Rng) {
@@ -139,9 +126,10 @@ fn decode_json(message: &[u8]) {
 /// One test, because a second one would run alongside on the same heap.
 #[test]
 fn no_decoder_panics_or_allocates_without_bytes() {
-    let borsh = messages(BORSH).chain(messages(CHAIN)).map(bytes);
+    let borsh = messages(BORSH).chain(messages(CHAIN)).map(|golden| decode_digits(golden.text));
     let borsh = borsh.map(|message| (message, decode_borsh as fn(&[u8])));
-    let json = messages(JSON).map(|text| (text.as_bytes().to_vec(), decode_json as fn(&[u8])));
+    let json = messages(JSON).map(|golden| golden.text.as_bytes().to_vec());
+    let json = json.map(|message| (message, decode_json as fn(&[u8])));
     for (number, (message, decode)) in (0..).zip(borsh.chain(json)) {
         measure(&message, 0, decode);
         for round in 0..ROUNDS {
@@ -195,12 +183,7 @@ fn number_at(structure: &[u8], at: usize) -> usize {
 
 /// Returns the structure of a recorded reply.
 fn find_structure(file: &'static str, name: &str) -> Vec<u8> {
-    let is_named = |line: &&str| {
-        let mut words = line.split(' ');
-        words.next() == Some(name) && words.next() == Some("response")
-    };
-    let line = file.lines().find(is_named).expect("a response of this name");
-    let frame = bytes(line.splitn(3, ' ').nth(2).expect("its bytes"));
+    let frame = expect_bytes(file, name, "response");
     match BorshServerMessage::parse(&frame) {
         Ok(BorshServerMessage::Reply(BorshReply { result: Ok(structure), .. })) => {
             structure.to_vec()

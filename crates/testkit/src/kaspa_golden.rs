@@ -40,6 +40,11 @@ pub fn expect(file: &'static str, name: &str, kind: &str) -> &'static str {
     find(file, name, kind).unwrap_or_else(|| panic!("no {kind} {name}"))
 }
 
+/// Returns the bytes of the message with this name and kind, which was recorded as digits.
+pub fn expect_bytes(file: &'static str, name: &str, kind: &str) -> Vec<u8> {
+    decode_digits(expect(file, name, kind))
+}
+
 /// Returns the bytes of digits.
 pub fn decode_digits(digits: &str) -> Vec<u8> {
     let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("ASCII"));

@@ -6,11 +6,11 @@ use kaspa::{
 };
 use ledger::Commitment;
 use testkit::kaspa_chain::{CheckedFollower, Utxos, assert_same, difference};
-use testkit::kaspa_golden::{self, CHAIN, decode_digits};
+use testkit::kaspa_golden::{CHAIN, expect_bytes};
 
 /// Returns the bytes of a recorded message.
 fn find(name: &str) -> Vec<u8> {
-    decode_digits(kaspa_golden::expect(CHAIN, name, "response"))
+    expect_bytes(CHAIN, name, "response")
 }
 
 fn structure(frame: &[u8]) -> &[u8] {

@@ -37,7 +37,7 @@ pub(crate) struct Upstream {
 
 /// The recorded message in protobuf.
 pub(crate) fn golden(name: &str, kind: &str) -> Vec<u8> {
-    kaspa_golden::decode_digits(kaspa_golden::expect(kaspa_golden::PROTOBUF, name, kind))
+    kaspa_golden::expect_bytes(kaspa_golden::PROTOBUF, name, kind)
 }
 
 /// Answers with a kaspad's recorded replies in JSON.

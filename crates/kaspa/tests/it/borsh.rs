@@ -9,8 +9,7 @@ use kaspa::{
     encode_borsh_sink, encode_borsh_sink_blue_score, encode_borsh_subscribed,
     encode_borsh_unsubscribed, replace_borsh_id,
 };
-
-use crate::golden::{self, BORSH, CHAIN, bytes};
+use testkit::kaspa_golden::{BORSH, CHAIN, JSON, decode_digits, expect, expect_bytes, messages};
 
 /// The reply of a method.
 fn reply(frame: &[u8]) -> BorshReply<'_> {
@@ -31,7 +30,7 @@ fn id(frame: &[u8]) -> u64 {
 
 /// The subscriptions by the name of the client's function.
 fn scopes() -> Vec<(&'static str, Scope)> {
-    let request = golden::borsh("subscribe_utxos_changed", "request");
+    let request = expect_bytes(BORSH, "subscribe_utxos_changed", "request");
     let scope = BorshRequest::parse(&request).expect("a request").scope().expect("a scope");
     vec![
         ("utxos_changed", scope),
@@ -52,9 +51,9 @@ fn scopes() -> Vec<(&'static str, Scope)> {
 #[test]
 fn every_method_has_a_request_that_passes_the_check() {
     let mut methods = Vec::new();
-    let requests = golden::messages(BORSH).filter(|golden| golden.kind == "request");
+    let requests = messages(BORSH).filter(|golden| golden.kind == "request");
     for golden in requests {
-        let frame = bytes(golden.text);
+        let frame = decode_digits(golden.text);
         let request = BorshRequest::parse(&frame).expect(golden.name);
         assert_eq!(request.id, Some(id(&frame)));
         assert_eq!(check_borsh_request(&request), Ok(()), "{}", golden.name);
@@ -71,8 +70,8 @@ fn every_method_has_a_request_that_passes_the_check() {
 
 #[test]
 fn a_request_that_is_cut_anywhere_is_refused() {
-    for golden in golden::messages(BORSH).filter(|golden| golden.kind == "request") {
-        let frame = bytes(golden.text);
+    for golden in messages(BORSH).filter(|golden| golden.kind == "request") {
+        let frame = decode_digits(golden.text);
         for len in 0..frame.len() {
             let Ok(request) = BorshRequest::parse(&frame[..len]) else { continue };
             assert!(check_borsh_request(&request).is_err(), "{} at {len}", golden.name);
@@ -120,7 +119,7 @@ fn a_count_that_no_bytes_back_is_refused() {
 
 #[test]
 fn unknown_operations_and_tags_are_refused() {
-    let ping = golden::borsh("ping", "request");
+    let ping = expect_bytes(BORSH, "ping", "request");
     let mut unknown = ping.clone();
     for code in [5, 20, 59, 69, 109, 154, 255] {
         unknown[kaspa::OPERATION_OFFSET] = code;
@@ -137,7 +136,7 @@ fn unknown_operations_and_tags_are_refused() {
 #[test]
 fn own_requests_are_those_of_the_official_client() {
     let check = |name: &str, encode: &dyn Fn(u64) -> Vec<u8>| {
-        let frame = golden::borsh(name, "request");
+        let frame = expect_bytes(BORSH, name, "request");
         assert_eq!(encode(id(&frame)), frame, "{name}");
     };
     let without_params = [
@@ -152,26 +151,26 @@ fn own_requests_are_those_of_the_official_client() {
     for method in without_params {
         check(method.name(), &|id| method.encode_borsh_request(id));
     }
-    let frame = golden::borsh("getBlock", "response");
+    let frame = expect_bytes(BORSH, "getBlock", "response");
     let block = kaspa::Block::decode_borsh(structure(&frame)).expect("a block");
     check("getBlock", &|id| Method::encode_borsh_get_block(id, &block.hash, true));
 
-    let frame = golden::borsh("getUtxosByAddresses", "request");
+    let frame = expect_bytes(BORSH, "getUtxosByAddresses", "request");
     let addresses = BorshRequest::parse(&frame).expect("a head").addresses().expect("addresses");
     assert_eq!(addresses.len(), 3);
     check("getUtxosByAddresses", &|id| {
         Method::GetUtxosByAddresses.encode_borsh_addresses(id, &addresses)
     });
-    let frame = golden::borsh("getBalanceByAddress", "request");
+    let frame = expect_bytes(BORSH, "getBalanceByAddress", "request");
     let address = BorshRequest::parse(&frame).expect("a head").address();
     assert_eq!(address, Ok(addresses[0]));
     check("getBalanceByAddress", &|id| Method::encode_borsh_get_balance(id, &addresses[0]));
 
-    let frame = golden::borsh("getBalancesByAddresses", "request");
+    let frame = expect_bytes(BORSH, "getBalancesByAddresses", "request");
     let addresses = BorshRequest::parse(&frame).expect("a head").addresses().expect("addresses");
     check("getBlockTemplate", &|id| Method::encode_borsh_get_block_template(id, &addresses[0]));
 
-    let frame = golden::borsh("getVirtualChainFromBlockV2_Full", "request");
+    let frame = expect_bytes(BORSH, "getVirtualChainFromBlockV2_Full", "request");
     let start = kaspa::Hash(frame[16..48].try_into().expect("a hash"));
     let levels = [
         ("getVirtualChainFromBlockV2_None", VerbosityLevel::None),
@@ -197,11 +196,11 @@ fn own_requests_are_those_of_the_official_client() {
 #[test]
 fn scopes_are_read() {
     for (name, scope) in scopes() {
-        let frame = golden::borsh(&format!("subscribe_{name}"), "request");
+        let frame = expect_bytes(BORSH, &format!("subscribe_{name}"), "request");
         let request = BorshRequest::parse(&frame).expect(name);
         assert_eq!(request.operation, Operation::Subscribe);
         assert_eq!(request.scope(), Ok(scope));
-        let frame = golden::borsh(&format!("unsubscribe_{name}"), "request");
+        let frame = expect_bytes(BORSH, &format!("unsubscribe_{name}"), "request");
         let request = BorshRequest::parse(&frame).expect(name);
         assert_eq!(request.operation, Operation::Unsubscribe);
         assert!(request.scope().is_ok());
@@ -211,7 +210,7 @@ fn scopes_are_read() {
 #[test]
 fn replies_are_those_of_kaspad() {
     let check = |name: &str, encode: &dyn Fn(u64, &[u8]) -> Vec<u8>| {
-        let frame = golden::borsh(name, "response");
+        let frame = expect_bytes(BORSH, name, "response");
         assert_eq!(encode(id(&frame), structure(&frame)), frame, "{name}");
     };
     check("getServerInfo", &|id, structure| {
@@ -253,7 +252,7 @@ fn replies_are_those_of_kaspad() {
 
 /// The balances in the golden reply, as the one in JSON has them.
 fn balances() -> Vec<AddressBalance> {
-    let text = golden::find(golden::JSON, "getBalancesByAddresses", "response");
+    let text = expect(JSON, "getBalancesByAddresses", "response");
     let json: serde_json::Value = serde_json::from_str(text).expect("JSON");
     let entries = json["params"]["entries"].as_array().expect("entries").iter();
     entries
@@ -267,8 +266,8 @@ fn balances() -> Vec<AddressBalance> {
 #[test]
 fn a_list_of_utxos_is_encoded_in_pieces() {
     let frames = [
-        golden::borsh("getUtxosByAddresses", "response"),
-        bytes(golden::find(CHAIN, "chain_utxos", "response")),
+        expect_bytes(BORSH, "getUtxosByAddresses", "response"),
+        expect_bytes(CHAIN, "chain_utxos", "response"),
     ];
     let mut covenants = 0;
     for frame in frames {
@@ -307,8 +306,8 @@ fn a_list_that_is_too_long_is_refused() {
 #[test]
 fn all_nine_notifications_are_those_of_kaspad() {
     let mut events = Vec::new();
-    for golden in golden::messages(BORSH).filter(|golden| golden.kind == "notification") {
-        let frame = bytes(golden.text);
+    for golden in messages(BORSH).filter(|golden| golden.kind == "notification") {
+        let frame = decode_digits(golden.text);
         let message = BorshServerMessage::parse(&frame).expect(golden.name);
         let notification = message.decode_notification().expect("a notification");
         let notification = notification.expect(golden.name);
@@ -329,7 +328,7 @@ fn all_nine_notifications_are_those_of_kaspad() {
 
 #[test]
 fn a_block_is_added_with_its_hash() {
-    let frame = golden::borsh("blockAddedNotification", "notification");
+    let frame = expect_bytes(BORSH, "blockAddedNotification", "notification");
     let message = BorshServerMessage::parse(&frame).expect("a message");
     let Some(Ok(Notification::BlockAdded(structure))) = message.decode_notification() else {
         panic!("not a block");
@@ -341,9 +340,9 @@ fn a_block_is_added_with_its_hash() {
 
 #[test]
 fn a_block_has_the_hashes_that_kaspad_gives_it() {
-    let frame = golden::borsh("getBlock", "response");
+    let frame = expect_bytes(BORSH, "getBlock", "response");
     let block = kaspa::Block::decode_borsh(structure(&frame)).expect("a block");
-    let text = golden::find(golden::JSON, "getBlock", "response");
+    let text = expect(JSON, "getBlock", "response");
     let json: serde_json::Value = serde_json::from_str(text).expect("JSON");
     let verbose = &json["params"]["block"]["verboseData"];
     assert_eq!(verbose["hash"], block.hash.to_string());
@@ -367,13 +366,13 @@ fn a_block_has_the_hashes_that_kaspad_gives_it() {
 
 #[test]
 fn state_of_the_dag_is_read() {
-    let frame = golden::borsh("getBlockDagInfo", "response");
+    let frame = expect_bytes(BORSH, "getBlockDagInfo", "response");
     let dag = BlockDagInfo::decode_borsh(structure(&frame)).expect("the state of the DAG");
     assert_eq!(dag.network, kaspa::Network::Simnet);
     assert_eq!(dag.pruning_point, dag.network.genesis().hash());
-    let frame = golden::borsh("getSink", "response");
+    let frame = expect_bytes(BORSH, "getSink", "response");
     assert_eq!(decode_borsh_sink(structure(&frame)), Ok(dag.sink));
-    let frame = golden::borsh("getBlockTemplate", "response");
+    let frame = expect_bytes(BORSH, "getBlockTemplate", "response");
     let template = BlockTemplate::decode_borsh(structure(&frame)).expect("a template");
     assert_eq!(template.header.parents.direct(), dag.virtual_parents);
     assert_eq!(template.header.daa_score, dag.virtual_daa_score);
@@ -382,7 +381,7 @@ fn state_of_the_dag_is_read() {
 
 #[test]
 fn errors_are_those_of_kaspad() {
-    let failure = golden::borsh("getHeaders", "response");
+    let failure = expect_bytes(BORSH, "getHeaders", "response");
     let error = ServerError::Text("Not implemented".to_owned());
     assert_eq!(reply(&failure).result, Err(error.clone()));
     let operation = Operation::Method(Method::GetHeaders);
@@ -393,10 +392,10 @@ fn errors_are_those_of_kaspad() {
         ("error_no_payload", ServerError::InvalidPayload),
     ];
     for (name, error) in rejections {
-        let frame = bytes(golden::find(CHAIN, name, "response"));
+        let frame = expect_bytes(CHAIN, name, "response");
         assert_eq!(reply(&frame).result, Err(error.clone()), "{name}");
         assert_eq!(encode_borsh_rejection(id(&frame), &error), frame, "{name}");
-        let request = bytes(golden::find(CHAIN, name, "request"));
+        let request = expect_bytes(CHAIN, name, "request");
         let request = BorshRequest::parse(&request).expect(name);
         let is_method = matches!(request.operation, Operation::Method(_));
         assert_eq!(check_borsh_request(&request).is_err(), is_method, "{name}");
@@ -406,12 +405,12 @@ fn errors_are_those_of_kaspad() {
 #[test]
 fn an_id_is_replaced_in_place() {
     for kind in ["request", "response"] {
-        let mut frame = golden::borsh("getInfo", kind);
+        let mut frame = expect_bytes(BORSH, "getInfo", kind);
         let rest = frame[9..].to_vec();
         assert!(replace_borsh_id(&mut frame, 77));
         assert_eq!((id(&frame), &frame[9..]), (77, &rest[..]));
     }
-    let mut frame = golden::borsh("newBlockTemplateNotification", "notification");
+    let mut frame = expect_bytes(BORSH, "newBlockTemplateNotification", "notification");
     assert!(!replace_borsh_id(&mut frame, 77));
     assert!(!replace_borsh_id(&mut [1, 2, 3], 77));
     assert!(!replace_borsh_id(&mut [], 77));
@@ -419,7 +418,7 @@ fn an_id_is_replaced_in_place() {
 
 #[test]
 fn another_networks_address_is_read() {
-    let frame = golden::borsh("getBalanceByAddress", "request");
+    let frame = expect_bytes(BORSH, "getBalanceByAddress", "request");
     for prefix in 0..4 {
         let mut other = frame.clone();
         other[16] = prefix;
@@ -437,7 +436,7 @@ fn another_networks_address_is_read() {
 #[test]
 fn addresses_are_read_in_parts() {
     for name in ["getUtxosByAddresses", "getBalancesByAddresses", "subscribe_utxos_changed"] {
-        let frame = golden::borsh(name, "request");
+        let frame = expect_bytes(BORSH, name, "request");
         let request = BorshRequest::parse(&frame).expect(name);
         let all = match request.operation {
             Operation::Method(_) => request.addresses().expect(name),
@@ -464,7 +463,7 @@ fn addresses_are_read_in_parts() {
 
 #[test]
 fn the_parameters_that_safe_mode_limits_are_found() {
-    let mut frame = golden::borsh("submitTransaction", "request");
+    let mut frame = expect_bytes(BORSH, "submitTransaction", "request");
     let request = BorshRequest::parse(&frame).expect("a request");
     let offset = request.allow_orphan_offset().expect("a flag");
     assert_eq!(offset, request.payload.len() - 1);
@@ -472,7 +471,7 @@ fn the_parameters_that_safe_mode_limits_are_found() {
     frame[last] = 2;
     let request = BorshRequest::parse(&frame).expect("a request");
     assert!(request.allow_orphan_offset().is_err());
-    let frame = golden::borsh("estimateNetworkHashesPerSecond", "request");
+    let frame = expect_bytes(BORSH, "estimateNetworkHashesPerSecond", "request");
     let request = BorshRequest::parse(&frame).expect("a request");
     assert!(request.window_size().expect("a size") > 0);
 }

@@ -8,8 +8,7 @@ use kaspa::{
     decode_borsh_utxos,
 };
 use muhash::MuHash;
-
-use crate::golden::{self, CHAIN, bytes};
+use testkit::kaspa_golden::{BORSH, CHAIN, expect_bytes};
 
 fn structure(frame: &[u8]) -> &[u8] {
     match BorshServerMessage::parse(frame) {
@@ -45,7 +44,7 @@ impl UtxoSet {
 
 #[test]
 fn every_block_has_its_hash_its_link_and_its_commitment() {
-    let frame = bytes(golden::find(CHAIN, "chain_v2_full", "response"));
+    let frame = expect_bytes(CHAIN, "chain_v2_full", "response");
     let mut reply = ChainReply::parse(structure(&frame)).expect("a chain");
     assert_eq!(reply.removed, []);
     let added = reply.added.clone();
@@ -76,7 +75,7 @@ fn every_block_has_its_hash_its_link_and_its_commitment() {
     assert_eq!(set.utxos.values().filter(|entry| entry.covenant_id.is_some()).count(), 1);
 
     // What kaspad returns by address is in the set, but for the virtual block above the chain.
-    let frame = bytes(golden::find(CHAIN, "chain_utxos", "response"));
+    let frame = expect_bytes(CHAIN, "chain_utxos", "response");
     let utxos = decode_borsh_utxos(structure(&frame)).expect("UTXOs");
     let known = utxos.iter().filter(|utxo| set.utxos.get(&utxo.outpoint) == Some(&utxo.entry));
     assert!(known.count() >= set.utxos.len() - 2);
@@ -84,9 +83,9 @@ fn every_block_has_its_hash_its_link_and_its_commitment() {
 
 #[test]
 fn a_reorganization_names_the_blocks_that_left() {
-    let request = bytes(golden::find(CHAIN, "reorg_v2", "request"));
+    let request = expect_bytes(CHAIN, "reorg_v2", "request");
     let request = BorshRequest::parse(&request).expect("a request");
-    let frame = bytes(golden::find(CHAIN, "reorg_v2", "response"));
+    let frame = expect_bytes(CHAIN, "reorg_v2", "response");
     let mut reply = ChainReply::parse(structure(&frame)).expect("a chain");
     let [removed] = reply.removed[..] else { panic!("one block left") };
     let id = request.id.expect("an id");
@@ -98,13 +97,13 @@ fn a_reorganization_names_the_blocks_that_left() {
 
 #[test]
 fn both_versions_of_the_call_name_the_same_chain() {
-    let request = golden::borsh("getVirtualChainFromBlock", "request");
+    let request = expect_bytes(BORSH, "getVirtualChainFromBlock", "request");
     let id = BorshRequest::parse(&request).expect("a request").id.expect("an id");
     let start = kaspa::Hash(request[16..48].try_into().expect("a hash"));
     assert_eq!(Method::encode_borsh_get_chain_ids(id, &start), request);
-    let frame = golden::borsh("getVirtualChainFromBlock", "response");
+    let frame = expect_bytes(BORSH, "getVirtualChainFromBlock", "response");
     let change = ChainChange::decode_borsh(structure(&frame)).expect("a change");
-    let frame = golden::borsh("getVirtualChainFromBlockV2_Full", "response");
+    let frame = expect_bytes(BORSH, "getVirtualChainFromBlockV2_Full", "response");
     let mut reply = ChainReply::parse(structure(&frame)).expect("a chain");
     assert_eq!((&change.removed, &change.added), (&reply.removed, &reply.added));
     for accepted in change.accepted {
@@ -119,11 +118,11 @@ fn both_versions_of_the_call_name_the_same_chain() {
 fn a_level_without_everything_is_refused() {
     for name in ["None", "Low", "High"] {
         let name = format!("getVirtualChainFromBlockV2_{name}");
-        let frame = golden::borsh(&name, "response");
+        let frame = expect_bytes(BORSH, &name, "response");
         let mut reply = ChainReply::parse(structure(&frame)).expect("the lists");
         assert!(matches!(reply.next_block(), Err(BorshError::MissingField { .. })), "{name}");
     }
-    let frame = golden::borsh("getVirtualChainFromBlockV2_Full", "response");
+    let frame = expect_bytes(BORSH, "getVirtualChainFromBlockV2_Full", "response");
     let mut reply = ChainReply::parse(structure(&frame)).expect("the lists");
     while let Some(block) = reply.next_block().expect("a block") {
         assert_eq!(block.header.hash(), block.hash);
@@ -132,9 +131,9 @@ fn a_level_without_everything_is_refused() {
 
 #[test]
 fn a_template_is_above_the_chain() {
-    let frame = bytes(golden::find(CHAIN, "chain_v2_full", "response"));
+    let frame = expect_bytes(CHAIN, "chain_v2_full", "response");
     let chain = ChainReply::parse(structure(&frame)).expect("a chain");
-    let frame = bytes(golden::find(CHAIN, "chain_template", "response"));
+    let frame = expect_bytes(CHAIN, "chain_template", "response");
     let template = BlockTemplate::decode_borsh(structure(&frame)).expect("a template");
     assert_eq!(template.header.parents.direct().first(), chain.added.last());
 }

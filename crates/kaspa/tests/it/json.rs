@@ -9,8 +9,7 @@ use kaspa::{
     encode_json_utxos_changed, encode_json_utxos_head,
 };
 use serde_json::Value;
-
-use crate::golden::{self, JSON};
+use testkit::kaspa_golden::{BORSH, JSON, expect, expect_bytes, messages};
 
 fn text(message: &[u8]) -> &str {
     std::str::from_utf8(message).expect("JSON is UTF-8")
@@ -42,7 +41,7 @@ fn a_request_is_nested_as_deeply_as_kaspad_reads() {
 #[test]
 fn every_message_is_passed_on_as_it_came() {
     let mut methods = Vec::new();
-    for golden in golden::messages(JSON) {
+    for golden in messages(JSON) {
         let name = golden.name.trim_start_matches("error_").split('_').next().unwrap_or_default();
         match golden.kind {
             "request" => {
@@ -78,7 +77,7 @@ fn every_message_is_passed_on_as_it_came() {
 #[test]
 fn all_nine_notifications_are_those_of_kaspad() {
     let mut events = Vec::new();
-    for golden in golden::messages(JSON).filter(|golden| golden.kind == "notification") {
+    for golden in messages(JSON).filter(|golden| golden.kind == "notification") {
         let message = JsonServerMessage::parse(golden.text).expect(golden.name);
         let params = message.params.expect("parameters").get();
         let notification = Notification::decode_json(params).expect(golden.name);
@@ -100,9 +99,9 @@ fn both_encodings_of_a_notification_have_the_same_content() {
         "newBlockTemplateNotification",
     ];
     for name in names {
-        let borsh = golden::borsh(name, "notification");
+        let borsh = expect_bytes(BORSH, name, "notification");
         let borsh = BorshServerMessage::parse(&borsh).expect(name).decode_notification();
-        let json = golden::find(JSON, name, "notification");
+        let json = expect(JSON, name, "notification");
         let json = JsonServerMessage::parse(json).expect(name).params.expect("parameters");
         let json = Notification::decode_json(json.get()).expect(name);
         assert_eq!(borsh, Some(Ok(json)), "{name}");
@@ -112,7 +111,7 @@ fn both_encodings_of_a_notification_have_the_same_content() {
 #[test]
 fn replies_are_those_of_kaspad() {
     let check = |name: &str, encode: &dyn Fn(u64, &Value) -> Vec<u8>| {
-        let golden = golden::find(JSON, name, "response");
+        let golden = expect(JSON, name, "response");
         assert_eq!(text(&encode(id_of(golden), &params(golden))), golden, "{name}");
     };
     check("getServerInfo", &|id, params| {
@@ -182,7 +181,7 @@ fn replies_are_those_of_kaspad() {
 
 #[test]
 fn an_error_has_its_text() {
-    let golden = golden::find(JSON, "getHeaders", "response");
+    let golden = expect(JSON, "getHeaders", "response");
     let message = JsonServerMessage::parse(golden).expect("a message");
     let error = message.result().expect_err("an error");
     assert_eq!(error, ServerError::Text("Not implemented".to_owned()));
@@ -190,7 +189,7 @@ fn an_error_has_its_text() {
 
 #[test]
 fn a_list_of_utxos_is_encoded_in_pieces() {
-    let golden = golden::find(JSON, "getUtxosByAddresses", "response");
+    let golden = expect(JSON, "getUtxosByAddresses", "response");
     // The list has the shape of a notification's.
     let entries = params(golden)["entries"].take();
     let changed = serde_json::json!({"UtxosChanged": {"added": entries, "removed": []}});
@@ -207,7 +206,7 @@ fn a_list_of_utxos_is_encoded_in_pieces() {
     encoded.extend_from_slice(JSON_LIST_TAIL.as_bytes());
     assert_eq!(text(&encoded), golden);
 
-    let frame = golden::borsh("getUtxosByAddresses", "response");
+    let frame = expect_bytes(BORSH, "getUtxosByAddresses", "response");
     let Ok(BorshServerMessage::Reply(reply)) = BorshServerMessage::parse(&frame) else {
         panic!("not a reply");
     };
@@ -221,7 +220,7 @@ fn a_list_of_utxos_is_encoded_in_pieces() {
 
 #[test]
 fn numbers_above_53_bits_stay_exact() {
-    let golden = golden::find(JSON, "utxosChangedNotification", "notification");
+    let golden = expect(JSON, "utxosChangedNotification", "notification");
     let params = params(golden).to_string();
     let notification = Notification::decode_json(&params).expect("UTXOs");
     let Notification::UtxosChanged(mut changes) = notification else { panic!("not UTXOs") };
@@ -245,7 +244,7 @@ fn numbers_above_53_bits_stay_exact() {
 
 #[test]
 fn scopes_are_read_and_written() {
-    for golden in golden::messages(JSON).filter(|golden| golden.kind == "request") {
+    for golden in messages(JSON).filter(|golden| golden.kind == "request") {
         let request = JsonRequest::parse(golden.text).expect(golden.name);
         let id = request.id.expect("an id");
         match request.operation {
@@ -283,7 +282,7 @@ fn scopes_are_read_and_written() {
 #[test]
 fn parameters_are_read() {
     let request =
-        |name: &str| JsonRequest::parse(golden::find(JSON, name, "request")).expect("an envelope");
+        |name: &str| JsonRequest::parse(expect(JSON, name, "request")).expect("an envelope");
     let addresses = request("getUtxosByAddresses").addresses().expect("addresses");
     assert_eq!(addresses.len(), 3);
     let address = request("getBalanceByAddress").address().expect("an address");
@@ -309,7 +308,7 @@ fn addresses_are_read_in_parts() {
         }
     };
     for name in ["getUtxosByAddresses", "getBalancesByAddresses", "subscribe_utxos_changed"] {
-        let message = golden::find(JSON, name, "request");
+        let message = expect(JSON, name, "request");
         let request = JsonRequest::parse(message).expect(name);
         let all = match request.operation {
             Operation::Method(_) => request.addresses().expect(name),
@@ -335,14 +334,14 @@ fn addresses_are_read_in_parts() {
 
 #[test]
 fn the_parameters_that_safe_mode_limits_are_found() {
-    let golden = golden::find(JSON, "submitTransaction", "request");
+    let golden = expect(JSON, "submitTransaction", "request");
     let request = JsonRequest::parse(golden).expect("a request");
     assert_eq!(request.encode_without_orphans(1).expect("parameters"), None);
     let allowed = golden.replace(r#""allowOrphan":false"#, r#""allowOrphan":true"#);
     let request = JsonRequest::parse(&allowed).expect("a request");
     let changed = request.encode_without_orphans(id_of(golden)).expect("parameters");
     assert_eq!(text(&changed.expect("a changed request")), golden);
-    let golden = golden::find(JSON, "estimateNetworkHashesPerSecond", "request");
+    let golden = expect(JSON, "estimateNetworkHashesPerSecond", "request");
     let request = JsonRequest::parse(golden).expect("a request");
     assert!(request.window_size().expect("a size") > 0);
 }

@@ -2,6 +2,5 @@
 
 mod borsh;
 mod chain;
-mod golden;
 mod json;
 mod protobuf;

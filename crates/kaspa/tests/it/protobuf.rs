@@ -9,8 +9,7 @@ use kaspa::{
     encode_protobuf_sink_blue_score, encode_protobuf_utxos_changed, find_protobuf_operation,
 };
 use serde_json::Value;
-
-use crate::golden::{JSON, PROTOBUF, bytes, find, messages};
+use testkit::kaspa_golden::{JSON, PROTOBUF, decode_digits, expect, expect_bytes, messages};
 
 /// The content of a message, after its prefix.
 fn content(message: &[u8]) -> &[u8] {
@@ -22,7 +21,7 @@ fn content(message: &[u8]) -> &[u8] {
 }
 
 fn protobuf(name: &str, kind: &str) -> Vec<u8> {
-    bytes(find(PROTOBUF, name, kind))
+    expect_bytes(PROTOBUF, name, kind)
 }
 
 /// Removes what requests in protobuf leave out: nulls, and the second name of the mass. Zeros before a number go, too.
@@ -51,9 +50,9 @@ fn parse_normalized(text: &str) -> Value {
 fn every_request_is_that_of_json() {
     let mut methods = 0;
     for golden in messages(PROTOBUF).filter(|golden| golden.kind == "request") {
-        let message = bytes(golden.text);
+        let message = decode_digits(golden.text);
         let request = ProtobufRequest::parse(&message).expect(golden.name);
-        let json = find(JSON, golden.name, "request");
+        let json = expect(JSON, golden.name, "request");
         assert_eq!(parse_normalized(&request.json), parse_normalized(json), "{}", golden.name);
         let expected = JsonRequest::parse(json).expect("a request");
         assert_eq!((Some(request.id), request.operation), (expected.id, expected.operation));
@@ -70,9 +69,9 @@ fn every_request_is_that_of_json() {
 #[test]
 fn every_reply_is_translated() {
     for golden in messages(PROTOBUF).filter(|golden| golden.kind == "response") {
-        let json = find(JSON, golden.name, "response");
+        let json = expect(JSON, golden.name, "response");
         let parsed = JsonServerMessage::parse(json).expect("a reply");
-        let request = bytes(find(PROTOBUF, golden.name, "request"));
+        let request = expect_bytes(PROTOBUF, golden.name, "request");
         let ProtobufRequest { id, reply_field: field, .. } =
             ProtobufRequest::parse(&request).expect("a request");
         let reply = ProtobufReply { id, field };
@@ -89,14 +88,14 @@ fn every_reply_is_translated() {
             }
             other => panic!("{other:?}"),
         };
-        assert!(content(&message) == bytes(golden.text), "{}", golden.name);
+        assert!(content(&message) == decode_digits(golden.text), "{}", golden.name);
     }
 }
 
 #[test]
 fn own_replies_are_those_of_kaspad() {
     let params = |name: &str| -> Value {
-        let text = find(JSON, name, "response");
+        let text = expect(JSON, name, "response");
         serde_json::from_str::<Value>(text).expect("JSON")
     };
     let id = |reply: &Value| reply["id"].as_u64().expect("an id");
@@ -126,7 +125,7 @@ fn own_replies_are_those_of_kaspad() {
 #[test]
 fn lists_are_those_of_kaspad() {
     let reply: Value =
-        serde_json::from_str(find(JSON, "getBalancesByAddresses", "response")).expect("JSON");
+        serde_json::from_str(expect(JSON, "getBalancesByAddresses", "response")).expect("JSON");
     let mut entries = Vec::new();
     let listed = reply["params"]["entries"].as_array().expect("entries");
     for entry in listed {
@@ -146,7 +145,7 @@ fn lists_are_those_of_kaspad() {
     for utxo in golden_utxos() {
         utxo.encode_protobuf_into(UtxoList::Entries, &mut utxos);
     }
-    let text = find(JSON, "getUtxosByAddresses", "response");
+    let text = expect(JSON, "getUtxosByAddresses", "response");
     let id = JsonServerMessage::parse(text).expect("a reply").id.expect("an id");
     let method = Method::GetUtxosByAddresses;
     let head = encode_protobuf_list_head(id, method, 1, utxos.len() as u64).expect("short");
@@ -156,7 +155,7 @@ fn lists_are_those_of_kaspad() {
 
 /// The UTXOs of the golden reply, read as those of a notification.
 fn golden_utxos() -> Vec<AddressUtxo> {
-    let text = find(JSON, "getUtxosByAddresses", "response");
+    let text = expect(JSON, "getUtxosByAddresses", "response");
     let reply: Value = serde_json::from_str(text).expect("JSON");
     let entries = &reply["params"]["entries"];
     let params = serde_json::json!({ "UtxosChanged": { "added": entries, "removed": [] } });
@@ -170,7 +169,7 @@ fn golden_utxos() -> Vec<AddressUtxo> {
 fn every_notification_is_that_of_kaspad() {
     let mut events = Vec::new();
     for golden in messages(PROTOBUF).filter(|golden| golden.kind == "notification") {
-        let text = find(JSON, golden.name, "notification");
+        let text = expect(JSON, golden.name, "notification");
         let params = JsonServerMessage::parse(text).expect("a message").params.expect("params");
         let notification = Notification::decode_json(params.get()).expect(golden.name);
         events.push(notification.event());
@@ -181,7 +180,7 @@ fn every_notification_is_that_of_kaspad() {
             }
             other => other,
         };
-        let expected = bytes(golden.text);
+        let expected = decode_digits(golden.text);
         assert!(content(&notification.encode_protobuf()) == expected, "{}", golden.name);
         if let Notification::UtxosChanged(changes) = notification {
             let encode = |list, utxos: &[AddressUtxo]| -> Vec<Vec<u8>> {
@@ -205,7 +204,7 @@ fn every_notification_is_that_of_kaspad() {
 #[test]
 fn failures_are_the_error_of_the_reply() {
     let name = "getHeaders";
-    let id = JsonServerMessage::parse(find(JSON, name, "response")).expect("a reply").id;
+    let id = JsonServerMessage::parse(expect(JSON, name, "response")).expect("a reply").id;
     let reply = ProtobufReply { id: id.expect("an id"), field: 1_048 };
     let message = encode_protobuf_failure(reply, "Not implemented");
     assert_eq!(content(&message), protobuf(name, "response"));
@@ -223,7 +222,7 @@ fn other_bytes_are_no_request() {
         assert!(ProtobufRequest::parse(&ping[..len]).is_err(), "{len}");
     }
     for golden in messages(PROTOBUF).filter(|golden| golden.kind == "request") {
-        let mut message = bytes(golden.text);
+        let mut message = decode_digits(golden.text);
         for at in 0..message.len() {
             message[at] ^= 0x55;
             // It is refused, or it is JSON.

@@ -10,7 +10,7 @@ use super::{
     AcceptedShape, BlockShape, Call, Encoding, Frame, PlacedTransaction, Request, Structure,
     TransactionBlock, Value, address_utxo, optional_header, plain_transaction, raw_block,
 };
-use crate::kaspa_golden::{BORSH, CHAIN, JSON, decode_digits, expect};
+use crate::kaspa_golden::{BORSH, CHAIN, JSON, decode_digits, expect, expect_bytes};
 
 fn json(name: &str, kind: &str) -> Json {
     serde_json::from_str(expect(JSON, name, kind)).expect("JSON")
@@ -119,7 +119,7 @@ fn block_shape(block: &Block, verbose: &Json) -> Structure {
 
 #[test]
 fn blocks_are_written_as_kaspad_writes_them() {
-    let frame = decode_digits(expect(BORSH, "getBlock", "response"));
+    let frame = expect_bytes(BORSH, "getBlock", "response");
     let golden = reply(&frame);
     let block = Block::decode_borsh(&golden.structure).expect("a block");
     let expected = &json("getBlock", "response")["params"];
@@ -127,7 +127,7 @@ fn blocks_are_written_as_kaspad_writes_them() {
     assert_borsh(&golden, &written, &frame);
     assert_json(&written, expected);
 
-    let frame = decode_digits(expect(BORSH, "blockAddedNotification", "notification"));
+    let frame = expect_bytes(BORSH, "blockAddedNotification", "notification");
     let Ok(BorshServerMessage::Notification { event, payload }) = BorshServerMessage::parse(&frame)
     else {
         panic!("not a notification")
@@ -147,7 +147,7 @@ fn blocks_are_written_as_kaspad_writes_them() {
 fn utxos_are_written_as_kaspad_writes_them() {
     let list = |utxos: &[AddressUtxo]| Value::structures(utxos.iter().map(address_utxo).collect());
     for (file, name) in [(BORSH, "getUtxosByAddresses"), (CHAIN, "chain_utxos")] {
-        let frame = decode_digits(expect(file, name, "response"));
+        let frame = expect_bytes(file, name, "response");
         let golden = reply(&frame);
         let utxos = decode_borsh_utxos(&golden.structure).expect("UTXOs");
         let written = Structure::with_version16(1).field("entries", list(&utxos));
@@ -172,14 +172,14 @@ fn submitted_block(request: Option<Request>) -> super::Call {
 
 #[test]
 fn templates_and_submitted_blocks_are_the_same_blocks() {
-    let request = Request::from_borsh(&decode_digits(expect(BORSH, "submitBlock", "request")));
+    let request = Request::from_borsh(&expect_bytes(BORSH, "submitBlock", "request"));
     let Call::SubmitBlock { header, transactions } = submitted_block(request) else {
         panic!("not a block")
     };
     assert_eq!(transactions.len(), 2);
     assert_eq!(crate::kaspa_node::dag::merkle_root(&transactions), header.hash_merkle_root);
     // The template of the submitted block was recorded, too.
-    let frame = decode_digits(expect(BORSH, "getBlockTemplate", "response"));
+    let frame = expect_bytes(BORSH, "getBlockTemplate", "response");
     let written = Structure::with_version16(1)
         .field("block", Value::Structure(raw_block(&header, &transactions)))
         .field("isSynced", Value::Flag(true));
@@ -216,10 +216,10 @@ fn mempool_transactions_are_written_as_kaspad_writes_them() {
         .field("transaction", Value::Structure(plain_transaction(&transaction, Some(&placed))))
         .field("is_orphan", Value::Flag(false));
     assert_json(&written, entry);
-    let frame = decode_digits(expect(BORSH, "getMempoolEntry", "response"));
+    let frame = expect_bytes(BORSH, "getMempoolEntry", "response");
     let one = Structure::with_version16(1).field("mempoolEntry", Value::Structure(written.clone()));
     assert_borsh(&reply(&frame), &one, &frame);
-    let frame = decode_digits(expect(BORSH, "getMempoolEntries", "response"));
+    let frame = expect_bytes(BORSH, "getMempoolEntries", "response");
     let all =
         Structure::with_version16(1).field("mempoolEntries", Value::structures(vec![written]));
     assert_borsh(&reply(&frame), &all, &frame);
@@ -258,7 +258,7 @@ fn every_recorded_request_is_read_in_both_encodings() {
 fn failures_and_rejections_match_kaspad() {
     let name = "error_getVirtualChainFromBlockV2";
     let operation = Operation::Method(Method::GetVirtualChainFromBlockV2);
-    let frame = decode_digits(expect(BORSH, name, "response"));
+    let frame = expect_bytes(BORSH, name, "response");
     let id = u64::from_le_bytes(frame[1..9].try_into().expect("8 bytes"));
     let text = format!("cannot find header {}", "ab".repeat(32));
     assert_eq!(Encoding::Borsh.failure(id, operation, &text), Frame::Binary(frame));
@@ -269,7 +269,7 @@ fn failures_and_rejections_match_kaspad() {
         ("error_not_found", kaspa::ServerError::NotFound),
         ("error_bad_payload", kaspa::ServerError::InvalidParams),
     ] {
-        let frame = decode_digits(expect(CHAIN, name, "response"));
+        let frame = expect_bytes(CHAIN, name, "response");
         let id = u64::from_le_bytes(frame[1..9].try_into().expect("8 bytes"));
         assert_eq!(Encoding::Borsh.rejection(id, operation, &error), Frame::Binary(frame));
     }
