@@ -201,6 +201,18 @@ impl SourceError {
         if error.is_panic() { Self::DecoderPanicked } else { Self::WriterEnded }
     }
 
+    /// Returns the text that anyone may read. It has no words of the source, which may be long or name an address.
+    pub(crate) fn public_text(&self) -> String {
+        match self {
+            Self::UnknownChain { block, .. } => format!(
+                "the source does not have block {block}, nor one of our newest blocks below it; it is behind, or it \
+                 starts above our chain"
+            ),
+            Self::Refused { name, .. } => format!("the source refused {name}"),
+            error => error.to_string(),
+        }
+    }
+
     /// Whether the source has another chain than ours from a final block on.
     pub(crate) fn is_halt(&self) -> bool {
         matches!(self, Self::TooDeep { .. } | Self::UnknownChain { .. })
@@ -215,6 +227,18 @@ impl SourceError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_public_text_has_no_words_of_the_source() {
+        let words = || ServerError::Text("cannot find header at 10.0.0.5".to_owned());
+        let unknown = SourceError::UnknownChain { block: Hash([7; 32]), error: words() };
+        let refused = SourceError::Refused { name: "getBlock", error: words() };
+        for (error, expected) in [(unknown, "does not have block 0707"), (refused, "getBlock")] {
+            assert!(error.to_string().contains("10.0.0.5"), "{error}");
+            let text = error.public_text();
+            assert!(text.contains(expected) && !text.contains("10.0.0.5"), "{text}");
+        }
+    }
 
     #[tokio::test]
     async fn a_decoder_that_panics_ends_the_session_only() {

@@ -94,7 +94,7 @@ impl Sources {
             return SessionEnd { error, restart_point: None };
         }
         // The snapshot files are not replaced between the search and the restart.
-        self.context.status.set_halt(error.to_string());
+        self.context.status.set_halt(error.public_text());
         let found = session.find_restart_point(&self.restart).await;
         let restart_point = found.unwrap_or_else(|error| {
             let server = source.server();
