@@ -27,8 +27,8 @@ const PAGE_BLOCKS_MIN: usize = 10;
 /// could hold the follower up with a longer list.
 const MERGE_SET_MAX: usize = 1_024;
 
-/// Bytes of the reply with one block. The largest blocks of kaspad have some 2 MB. Decoded, a block may take 24 times its
-/// bytes, so a source could fill the memory with a longer one.
+/// Bytes of the reply with one block. The largest blocks of kaspad have some 2 MB. Decoded, a block may take 24 times
+/// its bytes, so a source could fill the memory with a longer one.
 const BLOCK_BYTES_MAX: usize = 16 << 20;
 
 /// A page that was applied.
@@ -52,7 +52,7 @@ enum PageReply {
 pub(crate) struct MergingBlock {
     pub(crate) block: Block,
     pub(crate) merge_set: Vec<Hash>,
-    /// Bytes of the reply.
+    /// Bytes of the reply with the block.
     pub(crate) bytes: usize,
 }
 

@@ -3,8 +3,8 @@
 //! Bounds: one view of the newest final block is held while its file is written.
 //! A file is written only if the final block is another one than at the last write, or than the one that the chain started
 //! at. A write that fails is reported and tried again after the interval. A write that a stop waits for longer than
-//! [`LAST_WRITE_MAX`] is discarded, and the file of before stays. Nothing is written while no source continues the chain:
-//! its final block may have been reverted, and the chain may start again from a file (`restart`).
+//! [`LAST_WRITE_MAX`] is discarded, and the file of before stays. Nothing is written while no source continues the
+//! chain: its final block may have been reverted, and the chain may start again from a file (`restart`).
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
@@ -109,7 +109,8 @@ impl SnapshotWriter {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted && is_stopped() => {
                 tracing::warn!(
-                    "the snapshot file is not written: the node ends, or no source continues the chain"
+                    "the snapshot file is not written: the node ends, or no source continues \
+                     the chain"
                 );
             }
             Err(error) => {

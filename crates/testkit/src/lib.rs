@@ -17,8 +17,8 @@
 //! an upstream's archives are in [`archive_server`] (feature `geyser`).
 //! A model of kaspad, which a Kaspa ledger follows in tests, is in [`kaspa_node`] (feature `kaspa-node`). One without
 //! sockets, blocks over large UTXO sets, and a chain that a test writes block by block are in [`kaspa_chain`] (feature
-//! `kaspa-chain`). Recorded messages of a kaspad are in [`kaspa_golden`] (feature `kaspa-golden`, a part of either). The
-//! UTXOs of a client of `addressesSubscribe` are in [`kaspa_utxo_copy`] (feature `kaspa-utxo-copy`).
+//! `kaspa-chain`). Recorded messages of a kaspad are in [`kaspa_golden`] (feature `kaspa-golden`, a part of either).
+//! The UTXOs of a client of `addressesSubscribe` are in [`kaspa_utxo_copy`] (feature `kaspa-utxo-copy`).
 //! A ledger of another kind, which the serving layer serves in tests, is in [`toy_api`] (feature `toy-api`). Checks of
 //! the OpenAPI document of each REST API are in [`openapi`] (feature `openapi`). Reading a streamed result is in
 //! [`streamed_result`] (feature `streamed-result`). Settings of WebSocket sessions are in [`session_config`] (feature

@@ -201,7 +201,7 @@ async fn messages_above_the_limits_are_refused() {
 async fn a_frame_above_a_gibibyte_is_refused_by_its_head() {
     let server = HostileServer::serve(|socket| async move {
         let Ok(mut socket) = tokio_tungstenite::accept_async(socket).await else { return };
-        // A binary frame of which nothing follows.
+        // The head of a binary frame without its content.
         let head = [&[0x82, 127][..], &((1_u64 << 30) + 1).to_be_bytes()].concat();
         // The follower may have closed it.
         let _ = socket.get_mut().write_all(&head).await;
