@@ -53,7 +53,7 @@ pub enum StepError {
     /// again from a snapshot below it, or raise the depth.
     #[error(
         "{removed} blocks leave the chain, and some of them are final: the root is at most \
-         {depth_max} blocks below the sink (depth-max)"
+         {depth_max} blocks below the sink (--reorg-depth)"
     )]
     TooDeep {
         /// The number of removed blocks.

@@ -140,7 +140,7 @@ pub enum SourceError {
     },
     /// The source removes blocks that are final here.
     #[error(
-        "{removed} blocks leave the chain, and only the newest {depth_max} can (depth-max); \
+        "{removed} blocks leave the chain, and only the newest {depth_max} can (--reorg-depth); \
          the chain starts again from a snapshot below them, if one of them is on the source's chain"
     )]
     TooDeep {
