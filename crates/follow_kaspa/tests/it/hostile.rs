@@ -221,7 +221,7 @@ async fn a_block_that_no_network_allows_is_not_decoded() {
             let one = 1_u32.to_le_bytes();
             let block = [7_u8; 32];
             // Nothing left the chain, a block joined it, and it accepted nothing.
-            let change = [&[1, 0][..], &[0; 4], &one, &block, &one, &block, &[0; 4]].concat();
+            let change = [&[1_u8, 0][..], &[0; 4], &one, &block, &one, &block, &[0; 4]].concat();
             reply(id, operation, &change)
         }
         Operation::Method(Method::GetBlock) => reply(id, operation, &vec![0; (16 << 20) + 1]),
