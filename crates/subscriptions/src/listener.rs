@@ -203,7 +203,8 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         self.queue.pop_until(subscription, Position(step))
     }
 
-    /// Pauses [`Self::next_message`] for the messages of one subscription, or of none.
+    /// Pauses [`Self::next_message`] for the messages of one subscription, or of none. A message of another one wakes
+    /// the listener although paused ones wait.
     pub fn pause_delivery(&self, subscription: Option<SubscriptionId>) {
         self.queue.pause_delivery(subscription);
     }
