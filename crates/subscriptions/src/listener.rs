@@ -198,6 +198,11 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         self.queue.pop_message()
     }
 
+    /// The number of messages that wait, those on hold and paused ones included.
+    pub fn queued_messages(&self) -> usize {
+        self.queue.waiting().0
+    }
+
     /// Takes the oldest message of a subscription, paused or not, if it was published up to a step.
     pub fn next_until(&self, subscription: SubscriptionId, step: u64) -> Next<M, M::Conflated> {
         self.queue.pop_until(subscription, Position(step))

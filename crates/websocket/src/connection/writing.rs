@@ -80,6 +80,10 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
                 return Err(internal_error());
             }
         };
+        if self.streamed.is_none() {
+            // In a box: the state of a connection is small.
+            Box::pin(self.send_all_waiting()).await?;
+        }
         self.streamed = Some(kind).filter(|_| !is_last);
         self.feed_message(opcode, is_last, part).await?;
         if is_last {
@@ -128,7 +132,18 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         }
     }
 
-    /// Writes queued messages, except those that are conflated or paused. Writes none within a streamed message.
+    /// Writes the messages that are queued now, except those that are conflated, paused or on hold. Runs before a
+    /// streamed message: later messages wait for its end, so those that waited for an earlier one must not wait again.
+    async fn send_all_waiting(&mut self) -> Result<(), ConnectionEnd> {
+        let bursts = self.session.queued_messages().div_ceil(BURST_MESSAGES);
+        for _ in 0..bursts {
+            self.send_waiting().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes queued messages, except those that are conflated, paused or on hold. Writes none within a streamed
+    /// message. Yields after a burst, so that the caller can check what it waits for.
     pub(super) async fn send_waiting(&mut self) -> Result<(), ConnectionEnd> {
         if self.streamed.is_some() {
             return self.session.closed().map_or(Ok(()), |reason| Err(end_for(reason)));
@@ -138,11 +153,11 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
                 Next::Message(delivery) => {
                     self.feed_payload(delivery.subscription, delivery.body).await?;
                 }
-                Next::Empty | Next::Conflated(_) => break,
+                Next::Empty | Next::Conflated(_) => return self.flush().await,
                 Next::Closed(reason) => return Err(end_for(reason)),
             }
         }
-        self.flush().await
+        self.end_burst().await
     }
 
     /// Writes queued messages. Yields after a burst, so that messages of the client are read too.
@@ -169,6 +184,11 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
                 Next::Closed(reason) => return Err(end_for(reason)),
             }
         }
+        self.end_burst().await
+    }
+
+    /// Flushes a burst of messages, and yields. The queue may have more, for which nothing else wakes the connection.
+    async fn end_burst(&mut self) -> Result<(), ConnectionEnd> {
         self.pulse.notify_self();
         self.flush().await?;
         // The socket may accept all that is queued, and then nothing else would end this poll.

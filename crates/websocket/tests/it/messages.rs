@@ -8,7 +8,8 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
 use crate::blob_protocol::{
-    BlobProtocol, COUNT, ECHO, ECHO_ON_POOL, FORWARD, IGNORE, STORE, SUBSCRIBE, request,
+    BlobProtocol, COUNT, ECHO, ECHO_ON_POOL, FORWARD, IGNORE, PAUSE, STORE, SUBSCRIBE, WAIT,
+    request,
 };
 use crate::world::{TIMEOUT, World, config, exchange, frame, header, read_frame};
 
@@ -65,6 +66,49 @@ async fn a_reply_of_another_server_delays_later_calls_and_no_notifications() {
     assert_eq!(client.bytes().await, request(3, FORWARD, b""));
     assert_eq!(client.read_close().await, (1001, "the node is shutting down".to_owned()));
     world.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn several_bursts_of_notifications_are_sent_during_a_call() {
+    // More than three bursts, and fewer than the queue may have.
+    let count = 900;
+    let world = World::start(config()).await;
+    let mut client = world.connect().await;
+    client.call(SUBSCRIBE, b"blob").await;
+    for (calls, operation) in [(1, FORWARD), (2, WAIT)] {
+        client.send(Bytes::from(request(1, operation, b""))).await;
+        world.wait_until(|_| world.server.forwarded_calls.load(Ordering::SeqCst) == calls).await;
+        for _ in 0..count {
+            BlobProtocol::publish(&world.server, b"blob", false);
+        }
+        for _ in 0..count {
+            assert_eq!(client.bytes().await, b"blob"[..], "{operation}");
+        }
+        world.server.forwarded.add_permits(1);
+        assert_eq!(client.bytes().await, request(1, operation, b""));
+    }
+    drop(client);
+    world.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn notifications_of_a_paused_subscription_delay_no_others() {
+    let world = World::start(config()).await;
+    let mut client = world.connect().await;
+    let paused = client.call(SUBSCRIBE, b"paused").await;
+    client.call(SUBSCRIBE, b"blob").await;
+    client.send(Bytes::from(request(1, PAUSE, &paused))).await;
+    world.wait_until(|_| world.server.forwarded_calls.load(Ordering::SeqCst) == 1).await;
+    for _ in 0..3 {
+        BlobProtocol::publish(&world.server, b"paused", false);
+        BlobProtocol::publish(&world.server, b"blob", false);
+        assert_eq!(client.bytes().await, b"blob"[..]);
+    }
+    world.server.forwarded.add_permits(1);
+    assert_eq!(client.bytes().await, request(1, PAUSE, &paused));
+    for _ in 0..3 {
+        assert_eq!(client.bytes().await, b"paused"[..]);
+    }
 }
 
 #[tokio::test]
