@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Message};
 
 use crate::blob_protocol::{
     BlobProtocol, COUNT, ECHO, ECHO_ON_POOL, FORWARD, IGNORE, PAUSE, STORE, SUBSCRIBE, WAIT,
-    request,
+    list_request, request,
 };
 use crate::world::{TIMEOUT, World, config, exchange, frame, header, read_frame};
 
@@ -109,6 +109,38 @@ async fn notifications_of_a_paused_subscription_delay_no_others() {
     for _ in 0..3 {
         assert_eq!(client.bytes().await, b"paused"[..]);
     }
+}
+
+#[tokio::test]
+async fn pings_get_pongs_during_a_call_and_within_a_streamed_reply() {
+    use tokio::io::AsyncWriteExt;
+
+    let world = World::start(config()).await;
+    let mut socket = world.socket().await;
+    for operation in [FORWARD, WAIT] {
+        let call = request(1, operation, b"");
+        let sent = [frame(0x82, &call), frame(0x89, b"1"), frame(0x8a, b"")].concat();
+        socket.write_all(&sent).await.expect("it is open");
+        assert_eq!(read_frame(&mut socket).await, (0x8a, b"1".to_vec()));
+        socket.write_all(&frame(0x89, b"2")).await.expect("it is open");
+        assert_eq!(read_frame(&mut socket).await, (0x8a, b"2".to_vec()));
+        // One after a message waits for the reply to that.
+        let next = request(2, ECHO, b"");
+        let sent = [frame(0x82, &next), frame(0x89, b"3")].concat();
+        socket.write_all(&sent).await.expect("it is open");
+        world.server.forwarded.add_permits(1);
+        assert_eq!(read_frame(&mut socket).await, (0x82, call));
+        assert_eq!(read_frame(&mut socket).await, (0x82, next));
+        assert_eq!(read_frame(&mut socket).await, (0x8a, b"3".to_vec()));
+    }
+    let list = list_request(3, 500, 64 * 1024);
+    let sent = [frame(0x82, &list), frame(0x89, b"4")].concat();
+    socket.write_all(&sent).await.expect("it is open");
+    let mut firsts = Vec::new();
+    while firsts.last() != Some(&0x80) {
+        firsts.push(read_frame(&mut socket).await.0);
+    }
+    assert_eq!(firsts.iter().filter(|first| **first == 0x8a).count(), 1);
 }
 
 #[tokio::test]
