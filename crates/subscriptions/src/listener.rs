@@ -215,7 +215,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
     }
 
     /// Stores a message while it is written to the listener, so that an eviction frees it. Fails if the listener is
-    /// closed.
+    /// closed, except by a shutdown.
     pub fn start_writing(&self, body: M) -> Result<(), CloseReason> {
         self.queue.start_writing(body)
     }

@@ -142,15 +142,16 @@ impl<M: Message> Queue<M> {
         }
     }
 
-    /// Stores a message while it is written. Fails if the queue is closed.
+    /// Stores a message while it is written. Fails if the queue is closed, except by a shutdown: a call may have a
+    /// reply that its client must get before the reason.
     pub(crate) fn start_writing(&self, body: M) -> Result<(), CloseReason> {
         let mut inner = self.inner.lock();
         match inner.closed {
-            Some(reason) => Err(reason),
-            None => {
+            None | Some(CloseReason::ShutDown) => {
                 inner.cold_mut().writing = Some(body);
                 Ok(())
             }
+            Some(reason) => Err(reason),
         }
     }
 

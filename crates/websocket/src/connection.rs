@@ -174,6 +174,7 @@ where
         silent_pings: 0,
         sequences: HashMap::default(),
         streamed: None,
+        awaits_reply: false,
         receiving: None,
         holds: VecDeque::new(),
         hold_timer: None,
@@ -213,6 +214,8 @@ struct Connection<'a, P: Protocol, IO> {
     sequences: HashMap<SubscriptionId, u64>,
     /// The kind of the streamed message whose last part has not been written.
     streamed: Option<MessageKind>,
+    /// Whether a call waits for the reply of another server, which is written even if this server is shut down.
+    awaits_reply: bool,
     /// The client's streamed message whose last part has not been read.
     receiving: Option<Receiving<P::Task>>,
     /// New subscriptions, and when their notifications start.
@@ -343,8 +346,11 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         let reply = match reply {
             Reply::Future(future) => {
                 // In boxes: the state of a connection is small.
+                self.awaits_reply = true;
                 let reply = Box::pin(self.wait_for_reply(future)).await?;
+                self.awaits_reply = matches!(reply, Reply::Message(_));
                 Box::pin(self.write_reply(reply)).await?;
+                self.awaits_reply = false;
                 // The server may have been shut down meanwhile.
                 return self.session.closed().map_or(Ok(()), |reason| Err(end_for(reason)));
             }

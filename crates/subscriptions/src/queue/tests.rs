@@ -313,12 +313,23 @@ fn entries_are_charged_until_they_are_taken_removed_conflated_or_dropped() {
 fn a_message_that_is_written_outlives_a_close_and_not_an_eviction() {
     let (queue, wakes) = queue();
     assert_eq!(queue.start_writing("a"), Ok(()));
-    queue.close(CloseReason::ShutDown);
+    queue.close(CloseReason::EventsLost);
     assert_eq!(queue.writing(), Some("a"));
     queue.evict(CloseReason::NodeBytesFull { limit: 7 });
-    assert_eq!((queue.writing(), queue.closed()), (None, Some(CloseReason::ShutDown)));
+    assert_eq!((queue.writing(), queue.closed()), (None, Some(CloseReason::EventsLost)));
     assert_eq!(wakes.load(Ordering::Relaxed), 2, "for the close and for the eviction");
-    assert_eq!(queue.start_writing("b"), Err(CloseReason::ShutDown));
+    assert_eq!(queue.start_writing("b"), Err(CloseReason::EventsLost));
+}
+
+#[test]
+fn a_reply_is_written_after_a_shutdown_unless_it_is_evicted() {
+    let (queue, _) = queue();
+    queue.close(CloseReason::ShutDown);
+    assert_eq!(queue.start_writing("a"), Ok(()));
+    assert_eq!((queue.writing(), queue.pop()), (Some("a"), Next::Closed(CloseReason::ShutDown)));
+    queue.evict(CloseReason::NodeBytesFull { limit: 7 });
+    assert_eq!((queue.writing(), queue.closed()), (None, Some(CloseReason::ShutDown)));
+    assert!(has_no_buffers(&queue));
 }
 
 fn has_no_buffers(queue: &Queue<&'static str>) -> bool {

@@ -3,13 +3,13 @@
 //! Invariant: frames are written in the order of the calls. A message of this client alone is whole, or streamed in
 //! parts with nothing but control frames in between.
 //! Bounds: the writer's buffer and one long payload. A write has a time limit, and ends at once if the client is
-//! closed.
+//! closed; at a shutdown not while a call waits for another server, because its reply must follow.
 //! Not here: which notifications wait (`subscriptions`), and the close frame (`connection_end`).
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use subscriptions::{Next, SubscriptionId};
+use subscriptions::{CloseReason, Next, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
@@ -154,6 +154,9 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
                     self.feed_payload(delivery.subscription, delivery.body).await?;
                 }
                 Next::Empty | Next::Conflated(_) => return self.flush().await,
+                Next::Closed(CloseReason::ShutDown) if self.awaits_reply => {
+                    return self.flush().await;
+                }
                 Next::Closed(reason) => return Err(end_for(reason)),
             }
         }
@@ -272,11 +275,15 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
     }
 
     pub(super) async fn flush(&mut self) -> Result<(), ConnectionEnd> {
+        let awaits_reply = self.awaits_reply;
+        let ends_write =
+            move |reason: &CloseReason| !awaits_reply || *reason != CloseReason::ShutDown;
         loop {
             let session = &self.session;
             let payload = || session.writing().and_then(Payload::into_whole);
             let step = self.writer.advance(self.io, payload);
-            match with_write_timeout(session, &self.pulse, &self.server.config, step).await? {
+            let config = &self.server.config;
+            match with_write_timeout(session, &self.pulse, config, ends_write, step).await? {
                 ControlFlow::Break(()) => return Ok(()),
                 ControlFlow::Continue(()) => {}
             }
@@ -291,11 +298,12 @@ fn data_opcode(kind: MessageKind) -> OpCode {
     })
 }
 
-/// Waits for a write, up to `Config::write_timeout_ms`, or until the client is to be closed.
+/// Waits for a write, up to `Config::write_timeout_ms`, or until the client is to be closed for a reason that ends it.
 async fn with_write_timeout<P: ProtocolTypes>(
     session: &Session<P>,
     pulse: &Pulse,
     config: &Config,
+    ends_write: impl Fn(&CloseReason) -> bool,
     step: impl Future<Output = Result<ControlFlow<()>, WriteError>>,
 ) -> Result<ControlFlow<()>, ConnectionEnd> {
     let step = timeout(Duration::from_millis(config.write_timeout_ms), step);
@@ -307,7 +315,7 @@ async fn with_write_timeout<P: ProtocolTypes>(
             result = &mut step => break result,
             () = pulse.notified() => {
                 is_pulsed = true;
-                if let Some(reason) = session.closed() {
+                if let Some(reason) = session.closed().filter(&ends_write) {
                     return Err(end_for(reason));
                 }
             }

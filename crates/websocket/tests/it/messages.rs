@@ -6,6 +6,7 @@ use futures_util::StreamExt;
 use metrics::{Collector, Exposition};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
+use websocket::Config;
 
 use crate::blob_protocol::{
     BlobProtocol, COUNT, ECHO, ECHO_ON_POOL, FORWARD, IGNORE, PAUSE, STORE, SUBSCRIBE, WAIT,
@@ -64,6 +65,48 @@ async fn a_reply_of_another_server_delays_later_calls_and_no_notifications() {
     assert!(matches!(ping, Some(Ok(Message::Ping(_)))), "{ping:?}");
     world.server.forwarded.add_permits(1);
     assert_eq!(client.bytes().await, request(3, FORWARD, b""));
+    assert_eq!(client.read_close().await, (1001, "the node is shutting down".to_owned()));
+    world.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn a_shutdown_while_notifications_are_written_loses_no_reply_of_another_server() {
+    let world = World::start(config()).await;
+    let mut client = world.connect().await;
+    let blob = vec![7; 4_000];
+    client.call(SUBSCRIBE, &blob).await;
+    client.send(Bytes::from(request(1, FORWARD, b""))).await;
+    world.wait_until(|_| world.server.forwarded_calls.load(Ordering::SeqCst) == 1).await;
+    let mut published = 0;
+    while world.server.stats().unwritten_bytes == 0 {
+        BlobProtocol::publish(&world.server, &blob, false);
+        published += 1;
+        assert!(published < 16_000, "the socket accepts everything");
+        tokio::task::yield_now().await;
+    }
+    world.server.shut_down();
+    world.server.forwarded.add_permits(1);
+    let mut message = client.bytes().await;
+    while message == blob[..] {
+        message = client.bytes().await;
+    }
+    assert_eq!(message, request(1, FORWARD, b""));
+    assert_eq!(client.read_close().await, (1001, "the node is shutting down".to_owned()));
+    world.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn a_long_reply_of_another_server_is_written_after_a_shutdown() {
+    let world = World::start(Config { message_bytes_max: 100_000, ..config() }).await;
+    let mut client = world.connect().await;
+    let call = request(1, FORWARD, &[7; 50_000]);
+    client.send(Bytes::from(call.clone())).await;
+    world.wait_until(|_| world.server.forwarded_calls.load(Ordering::SeqCst) == 1).await;
+    world.server.shut_down();
+    let ping = timeout(TIMEOUT, client.socket.next()).await.expect("a message comes");
+    assert!(matches!(ping, Some(Ok(Message::Ping(_)))), "{ping:?}");
+    world.server.forwarded.add_permits(1);
+    assert!(client.bytes().await == call);
     assert_eq!(client.read_close().await, (1001, "the node is shutting down".to_owned()));
     world.wait_until_empty().await;
 }
