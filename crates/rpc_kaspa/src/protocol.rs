@@ -109,6 +109,11 @@ impl Protocol for KaspaRpc {
         encode_end(subscription, sequence)
     }
 
+    /// A stream of gRPC has none. Its requests are read ahead elsewhere while a call runs.
+    fn has_pings(session: &KaspaSession) -> bool {
+        session.state.format != MessageFormat::Protobuf
+    }
+
     fn handle_message(
         server: &Arc<KaspaServer>,
         session: &Arc<KaspaSession>,

@@ -198,18 +198,24 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         self.queue.pop_message()
     }
 
+    /// The number of messages that wait, those on hold and paused ones included.
+    pub fn queued_messages(&self) -> usize {
+        self.queue.waiting().0
+    }
+
     /// Takes the oldest message of a subscription, paused or not, if it was published up to a step.
     pub fn next_until(&self, subscription: SubscriptionId, step: u64) -> Next<M, M::Conflated> {
         self.queue.pop_until(subscription, Position(step))
     }
 
-    /// Pauses [`Self::next_message`] for the messages of one subscription, or of none.
+    /// Pauses [`Self::next_message`] for the messages of one subscription, or of none. A message of another one wakes
+    /// the listener although paused ones wait.
     pub fn pause_delivery(&self, subscription: Option<SubscriptionId>) {
         self.queue.pause_delivery(subscription);
     }
 
     /// Stores a message while it is written to the listener, so that an eviction frees it. Fails if the listener is
-    /// closed.
+    /// closed, except by a shutdown.
     pub fn start_writing(&self, body: M) -> Result<(), CloseReason> {
         self.queue.start_writing(body)
     }

@@ -7,10 +7,10 @@
 //! stores the newest state of each item, which is delivered as one message after all others. If the queue is still too
 //! full, it is emptied and closed with the reason.
 //! The messages of one subscription may be paused ([`Queue::pause_delivery`]), so that the connection can write
-//! something else before them; they count like the others. The messages of a new subscription are held until its
-//! listener knows the id ([`Queue::hold`]), apart from the others, which do not wait for them. A long message that is
-//! being written stays here ([`Queue::start_writing`]), so that its memory is freed as soon as the queue is evicted,
-//! even while the socket is full.
+//! something else before them. The messages of a new subscription are held until its listener knows the id
+//! ([`Queue::hold`]). Both count like the others, which do not wait for them. A long message that is being written
+//! stays here ([`Queue::start_writing`]), so that its memory is freed as soon as the queue is evicted, even while the
+//! socket is full.
 //! Cost: adding a message touches the two cache lines of [`Queue`], the buffer of its messages, which is new or in use,
 //! and the waker of the listener. The queue of an idle listener has nothing else on the heap.
 //! Not here: conflated and held messages (`cold_state`), and waking (`wake_listener`).
@@ -40,7 +40,8 @@ pub(crate) struct Queue<M: Message> {
     inner: Mutex<Inner<M>>,
     /// The account that the entries are charged to.
     memory: Arc<QueueMemory>,
-    /// Called, without the lock, when the empty queue gets a message, and when the queue is closed.
+    /// Called, without the lock, when there is a first message to take, and when the queue is closed. Conflated
+    /// messages and those of a paused subscription may stay for long, so a message after them calls it too.
     wake: Arc<dyn WakeListener>,
 }
 
@@ -79,9 +80,13 @@ impl<M: Message> Queue<M> {
         if inner.closed.is_some() {
             return false;
         }
+        let had_message = !inner.messages.is_empty();
         let was_empty = inner.is_empty();
         let pushed = inner.push(limits, delivery);
-        let has_first = was_empty && !inner.is_empty();
+        let has_first = match inner.messages.is_empty() {
+            true => was_empty && !inner.is_empty(),
+            false => !had_message,
+        };
         inner.settle(&self.memory);
         drop(inner);
         match pushed {
@@ -137,15 +142,16 @@ impl<M: Message> Queue<M> {
         }
     }
 
-    /// Stores a message while it is written. Fails if the queue is closed.
+    /// Stores a message while it is written. Fails if the queue is closed, except by a shutdown: a call may have a
+    /// reply that its client must get before the reason.
     pub(crate) fn start_writing(&self, body: M) -> Result<(), CloseReason> {
         let mut inner = self.inner.lock();
         match inner.closed {
-            Some(reason) => Err(reason),
-            None => {
+            None | Some(CloseReason::ShutDown) => {
                 inner.cold_mut().writing = Some(body);
                 Ok(())
             }
+            Some(reason) => Err(reason),
         }
     }
 
@@ -175,8 +181,8 @@ impl<M: Message> Queue<M> {
             return Next::Closed(reason);
         }
         let next = match inner.messages.is_empty() {
-            true => inner.take_conflated(),
-            false => inner.take_message(0),
+            true => inner.take_cold(),
+            false => inner.take_first(),
         };
         inner.settle(&self.memory);
         next
@@ -185,8 +191,10 @@ impl<M: Message> Queue<M> {
     /// As [`Self::pop`], except conflated messages and those of the paused subscription.
     pub(crate) fn pop_message(&self) -> Next<M, M::Conflated> {
         let mut inner = self.inner.lock();
-        let paused = inner.cold.as_ref().and_then(|cold| cold.paused);
-        let next = inner.pop_where(|delivery| Some(delivery.subscription) != paused);
+        if let Some(reason) = inner.closed {
+            return Next::Closed(reason);
+        }
+        let next = inner.take_first();
         inner.settle(&self.memory);
         next
     }
@@ -198,18 +206,26 @@ impl<M: Message> Queue<M> {
         until: Position,
     ) -> Next<M, M::Conflated> {
         let mut inner = self.inner.lock();
-        let next = inner
-            .pop_where(|delivery| delivery.subscription == subscription && delivery.at <= until);
+        let next = inner.pop_until(subscription, until);
         inner.settle(&self.memory);
         next
     }
 
-    /// Pauses the messages of one subscription, and of no other; or of none.
+    /// Pauses the messages of one subscription, and of no other; or of none. Those of the pause before come after the
+    /// queued ones, and may wake the listener. Cost: O(messages) if a pause starts or ends.
     pub(crate) fn pause_delivery(&self, subscription: Option<SubscriptionId>) {
         let mut inner = self.inner.lock();
-        if subscription.is_some() || inner.cold.is_some() {
-            inner.cold_mut().paused = subscription;
-            inner.free_unused();
+        let had_message = !inner.messages.is_empty();
+        inner.end_pause();
+        if let Some(subscription) = subscription {
+            let messages = inner.extract_messages(subscription);
+            inner.cold_mut().start_pause(subscription, messages);
+        }
+        let has_first = !had_message && !inner.messages.is_empty();
+        inner.free_unused();
+        drop(inner);
+        if has_first {
+            self.wake();
         }
     }
 
@@ -247,7 +263,7 @@ impl<M: Message> Queue<M> {
         let mut inner = self.inner.lock();
         let held = inner.cold.as_mut().and_then(|cold| cold.end_hold(hold));
         if let Some(mut messages) = held {
-            inner.messages.append(&mut messages);
+            inner.messages_for(hold.subscription).append(&mut messages);
             inner.settle(&self.memory);
         }
     }
@@ -336,8 +352,14 @@ impl<M: Message> Inner<M> {
         self.cold.as_ref().is_some_and(|cold| cold.is_on_hold(subscription))
     }
 
-    fn take_conflated(&mut self) -> Next<M, M::Conflated> {
-        match self.cold.as_mut().and_then(|cold| cold.take_conflated()) {
+    /// Removes the next entry that is not in `messages`.
+    fn take_cold(&mut self) -> Next<M, M::Conflated> {
+        let Some(cold) = &mut self.cold else { return Next::Empty };
+        if let Some(delivery) = cold.take_paused() {
+            self.bytes -= delivery.bytes;
+            return Next::Message(delivery);
+        }
+        match cold.take_conflated() {
             Some(conflated) => {
                 self.bytes -= conflated.bytes;
                 Next::Conflated(conflated)
@@ -346,8 +368,25 @@ impl<M: Message> Inner<M> {
         }
     }
 
+    /// The queue that has the messages of a subscription: one of its own if it is paused.
+    fn messages_for(&mut self, subscription: SubscriptionId) -> &mut VecDeque<Delivery<M>> {
+        let paused = self.cold.as_mut().and_then(|cold| cold.paused_messages(subscription));
+        paused.unwrap_or(&mut self.messages)
+    }
+
+    /// Ends the pause. Its messages come after those that are queued.
+    fn end_pause(&mut self) {
+        if let Some(cold) = &mut self.cold {
+            self.messages.append(&mut cold.end_pause());
+        }
+    }
+
     /// Removes the queued messages of a subscription, in order. They still count.
     fn extract_messages(&mut self, subscription: SubscriptionId) -> VecDeque<Delivery<M>> {
+        if let Some(paused) = self.cold.as_mut().and_then(|cold| cold.paused_messages(subscription))
+        {
+            return std::mem::take(paused);
+        }
         let is_extracted = |delivery: &Delivery<M>| delivery.subscription == subscription;
         if !self.messages.iter().any(is_extracted) {
             return VecDeque::new();
@@ -358,29 +397,57 @@ impl<M: Message> Inner<M> {
         extracted
     }
 
-    fn pop_where(&mut self, predicate: impl Fn(&Delivery<M>) -> bool) -> Next<M, M::Conflated> {
+    fn pop_until(
+        &mut self,
+        subscription: SubscriptionId,
+        until: Position,
+    ) -> Next<M, M::Conflated> {
         if let Some(reason) = self.closed {
             return Next::Closed(reason);
         }
-        match self.messages.iter().position(predicate) {
-            Some(index) => self.take_message(index),
+        let messages = self.messages_for(subscription);
+        let is_next =
+            |queued: &Delivery<M>| queued.subscription == subscription && queued.at <= until;
+        let index = messages.iter().position(is_next);
+        match index.and_then(|index| messages.remove(index)) {
+            Some(delivery) => {
+                self.bytes -= delivery.bytes;
+                Next::Message(delivery)
+            }
             None => Next::Empty,
         }
     }
 
-    fn take_message(&mut self, index: usize) -> Next<M, M::Conflated> {
-        let Some(delivery) = self.messages.remove(index) else { return Next::Empty };
+    fn take_first(&mut self) -> Next<M, M::Conflated> {
+        let Some(delivery) = self.messages.pop_front() else { return Next::Empty };
         self.bytes -= delivery.bytes;
         Next::Message(delivery)
     }
 
-    /// Whether there is nothing to take; messages may be on hold.
+    /// Conflates the queued messages that allow it. Returns false if there are none.
+    fn conflate_queued(&mut self) -> bool {
+        let paused = self.cold.as_mut().map(|cold| cold.take_conflating()).unwrap_or_default();
+        if paused.is_empty() && !self.messages.iter().any(|queued| queued.conflates) {
+            return false;
+        }
+        for queued in std::mem::take(&mut self.messages).into_iter().chain(paused) {
+            if queued.conflates {
+                self.bytes -= queued.bytes;
+                self.conflate(queued);
+            } else {
+                self.messages.push_back(queued);
+            }
+        }
+        true
+    }
+
+    /// Whether there is nothing to take; messages may be on hold or paused.
     fn is_empty(&self) -> bool {
         self.messages.is_empty()
             && self.cold.as_ref().is_none_or(|cold| cold.conflated_count() == 0)
     }
 
-    /// Number of messages, those on hold included.
+    /// Number of messages, those on hold or paused included.
     fn messages_count(&self) -> usize {
         self.messages.len() + self.cold.as_ref().map_or(0, |cold| cold.messages_count())
     }
@@ -391,15 +458,7 @@ impl<M: Message> Inner<M> {
             return self.check_bytes(limits);
         }
         if let Err(reason) = self.check_capacity(limits, delivery.bytes) {
-            if self.messages.iter().any(|queued| queued.conflates) {
-                for queued in std::mem::take(&mut self.messages) {
-                    if queued.conflates {
-                        self.bytes -= queued.bytes;
-                        self.conflate(queued);
-                    } else {
-                        self.messages.push_back(queued);
-                    }
-                }
+            if self.conflate_queued() {
                 self.check_bytes(limits)?;
             }
             if delivery.conflates {
@@ -409,11 +468,11 @@ impl<M: Message> Inner<M> {
             self.check_capacity(limits, delivery.bytes).map_err(|_| reason)?;
         }
         self.bytes += delivery.bytes;
-        let not_held = match &mut self.cold {
-            Some(cold) => cold.hold_message(delivery),
+        let delivery = match &mut self.cold {
+            Some(cold) => cold.add_waiting(delivery),
             None => Some(delivery),
         };
-        if let Some(delivery) = not_held {
+        if let Some(delivery) = delivery {
             self.messages.push_back(delivery);
         }
         Ok(())

@@ -2,11 +2,14 @@
 //!
 //! In: a stream after the handshake. Out: replies, and the notifications queued for this client. One task does both.
 //! While the client does not read what we write, we read nothing from it: the reply to each message, a ping included,
-//! is written before the next message is read.
+//! is written before the next message is read. So there is one call at a time. While it runs, notifications are
+//! written, and the client's pings get their pongs, as far as no message of the client is before them.
 //! A client learns the id of a subscription from the reply, often after it has read all messages of one burst. So the
 //! first notification follows the reply after `Config::hold_ms`; until then it waits in the queue.
-//! The parts of a streamed message are written as its task makes them. Notifications wait in the queue until its last
-//! part has been written: a client that reads such a message too slowly is closed when its queue is full.
+//! The parts of a streamed message are written as its task makes them, with pings and pongs in between. RFC 6455 (5.4)
+//! allows no other message there, so notifications wait in the queue until its last part has been written, and no
+//! longer: what is queued goes before the next streamed message. The protocol limits the time of a streamed message. A
+//! client that reads it too slowly is closed when its queue is full.
 //! Bounds: the reader limits what comes in. What goes out waits in the client's queue; the writer has a buffer and one
 //! long payload. Writing, closing and silence have time limits.
 //! Close codes: 1000 the client closed; 1001 we shut down; 1002 a frame out of protocol; 1007 text that is not UTF-8;
@@ -171,6 +174,7 @@ where
         silent_pings: 0,
         sequences: HashMap::default(),
         streamed: None,
+        awaits_reply: false,
         receiving: None,
         holds: VecDeque::new(),
         hold_timer: None,
@@ -210,6 +214,8 @@ struct Connection<'a, P: Protocol, IO> {
     sequences: HashMap<SubscriptionId, u64>,
     /// The kind of the streamed message whose last part has not been written.
     streamed: Option<MessageKind>,
+    /// Whether a call waits for the reply of another server, which is written even if this server is shut down.
+    awaits_reply: bool,
     /// The client's streamed message whose last part has not been read.
     receiving: Option<Receiving<P::Task>>,
     /// New subscriptions, and when their notifications start.
@@ -306,11 +312,9 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
             // In a box: the state of a connection is small.
             Received::Part(part) => return Box::pin(self.handle_part(part)).await,
             Received::Close(frame) => return Err(ConnectionEnd::Closing(frame)),
-            Received::Ping(payload) => {
-                self.feed_control(Control::Pong, &payload).await?;
-                return self.flush().await;
+            control @ (Received::Ping(_) | Received::Pong) => {
+                return self.handle_control(control).await;
             }
-            Received::Pong => return Ok(()),
         };
         let bytes = message.len();
         let handle = || P::handle_message(self.server, &self.session, message);
@@ -330,13 +334,23 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         self.write_reply(reply).await
     }
 
+    /// Writes the pong of a ping.
+    async fn handle_control(&mut self, received: Received) -> Result<(), ConnectionEnd> {
+        let Received::Ping(payload) = received else { return Ok(()) };
+        self.feed_control(Control::Pong, &payload).await?;
+        self.flush().await
+    }
+
     /// Writes the reply to a message, or what its task writes.
     async fn write_reply(&mut self, reply: Reply<P::Task>) -> Result<(), ConnectionEnd> {
         let reply = match reply {
             Reply::Future(future) => {
                 // In boxes: the state of a connection is small.
+                self.awaits_reply = true;
                 let reply = Box::pin(self.wait_for_reply(future)).await?;
+                self.awaits_reply = matches!(reply, Reply::Message(_));
                 Box::pin(self.write_reply(reply)).await?;
+                self.awaits_reply = false;
                 // The server may have been shut down meanwhile.
                 return self.session.closed().map_or(Ok(()), |reason| Err(end_for(reason)));
             }
@@ -365,6 +379,7 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         &mut self,
         mut reply: Pin<Box<dyn Future<Output = Reply<P::Task>> + Send>>,
     ) -> Result<Reply<P::Task>, ConnectionEnd> {
+        let has_pings = P::has_pings(&self.session);
         let reply = loop {
             tokio::select! {
                 biased;
@@ -376,9 +391,12 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
                 },
                 () = wait_for_timer(&mut self.hold_timer) => self.release_holds(),
                 _ = self.ping.tick() => self.feed_ping().await?,
+                control = self.reader.next_control(self.io), if has_pings => {
+                    self.handle_control(control).await?;
+                }
             }
         };
-        self.silent_pings = 0; // nothing was read meanwhile
+        self.silent_pings = 0; // no message was read meanwhile
         if self.session.closed().is_none() {
             self.pulse.notify_self();
         }
@@ -444,26 +462,18 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         self.pulse.notify_self();
     }
 
-    /// Runs the steps of a task on the pool. Queued notifications are written in between. Nothing
-    /// more is read from the client meanwhile. Returns the task if it needs a part of its message.
+    /// Runs the steps of a task on the pool. Queued notifications are written in between. No message is read from the
+    /// client meanwhile. Returns the task if it needs a part of its message.
     async fn run_task(&mut self, task: P::Task) -> Result<Option<P::Task>, ConnectionEnd> {
         let mut remaining = Some(task);
         while let Some(task) = remaining.take_if(|task| !task.needs_part()) {
-            let mut step = std::pin::pin!(session_task::run_until_output(
+            let step = std::pin::pin!(session_task::run_until_output(
                 &self.server.task_permits,
                 &self.server.pool,
                 self.session.task_client(),
                 task
             ));
-            let result = loop {
-                tokio::select! {
-                    biased;
-                    result = &mut step => break result,
-                    () = self.pulse.notified() => self.send_waiting().await?,
-                    () = wait_for_timer(&mut self.hold_timer) => self.release_holds(),
-                    _ = self.ping.tick() => self.feed_ping().await?,
-                }
-            };
+            let result = self.serve_until(step).await?;
             let (out, next) = result.map_err(end_for_task_error)?;
             self.enforce_memory_limit()?;
             let must_wait = out.iter().any(|out| matches!(out, SessionOutput::Backoff));
@@ -488,26 +498,38 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         }
         self.session.pause_delivery(None);
         self.session.count_subscriptions();
-        self.silent_pings = 0; // nothing was read meanwhile
+        self.silent_pings = 0; // no message was read meanwhile
         self.pulse.notify_self();
         Ok(remaining)
     }
 
-    /// Reads nothing from the client for a while. Queued notifications are written.
+    /// Reads no message from the client for a while. Queued notifications are written.
     async fn pause(&mut self, pause: Duration) -> Result<(), ConnectionEnd> {
-        let mut over = std::pin::pin!(tokio::time::sleep(pause));
+        self.serve_until(std::pin::pin!(tokio::time::sleep(pause))).await?;
+        self.silent_pings = 0; // no message was read meanwhile
+        self.pulse.notify_self();
+        Ok(())
+    }
+
+    /// Waits for a result. Meanwhile queued notifications are written, and the client's pings get their pongs. Within a
+    /// streamed message only pings and pongs are written.
+    async fn serve_until<T>(
+        &mut self,
+        mut future: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, ConnectionEnd> {
+        let has_pings = P::has_pings(&self.session);
         loop {
             tokio::select! {
                 biased;
-                () = &mut over => break,
+                result = &mut future => return Ok(result),
                 () = self.pulse.notified() => self.send_waiting().await?,
                 () = wait_for_timer(&mut self.hold_timer) => self.release_holds(),
                 _ = self.ping.tick() => self.feed_ping().await?,
+                control = self.reader.next_control(self.io), if has_pings => {
+                    self.handle_control(control).await?;
+                }
             }
         }
-        self.silent_pings = 0; // nothing was read meanwhile
-        self.pulse.notify_self();
-        Ok(())
     }
 
     /// Closes the client if the messages of all clients exceed their limit. Bytes that were encoded for this client

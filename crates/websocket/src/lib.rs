@@ -7,7 +7,8 @@
 //! is a message, a future (the reply of another server), or a [`SessionTask`]: steps on the CPU pool, whose outputs are
 //! written one after the other. A task may stream a long message in parts, each a frame; the next part is made when the
 //! socket has accepted the one before. The next message is read when the reply has been written, so there is one call
-//! at a time for each connection. Queued notifications are written in between, but not within a streamed message.
+//! at a time for each connection. Queued notifications are written while it runs, but not within a streamed message:
+//! they wait for one such message at most. Pings and pongs are exchanged during both.
 //! Bounds: [`Config`]. A message over the ordinary bound is read further only if the protocol says so from the
 //! message's beginning ([`Protocol::message_bound`]): as a whole, or in parts for a task ([`IncomingPart`]). A slow
 //! client is closed with a reason, or gets conflated notifications.

@@ -11,15 +11,19 @@
 //! between, so there is one at a time for each thread, of at most `Config::addresses_message_bytes_max` bytes.
 //! Why not tungstenite's reader: it buffers each message twice, without a bound over all connections, and it writes
 //! pongs to a buffer without a bound.
-//! Dropping the future of [`MessageReader::next`] loses nothing.
+//! While a call runs, [`MessageReader::next_control`] reads the pings and pongs before the next message. It reads no
+//! message, and at most [`CONTROL_READ_BYTES`] of one.
+//! Dropping the future of either function loses nothing.
 
+use std::future::{pending, poll_fn};
 use std::io::Cursor;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use clients::ClientId;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::time::{Instant, timeout_at};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
@@ -38,6 +42,11 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const PART_BYTES: usize = 64 * 1024;
 /// The most bytes in a control frame (RFC 6455, 5.5).
 const CONTROL_BYTES_MAX: u64 = 125;
+/// Bytes that are read at once while a call runs: more than one control frame.
+const CONTROL_READ_BYTES: usize = 256;
+/// The first byte of a ping, and that of a pong.
+const PING: u8 = 0x89;
+const PONG: u8 = 0x8a;
 /// Delay before a message tries to reserve memory again: the first one, and the maximum.
 const RESERVE_BACKOFF: Duration = Duration::from_millis(10);
 const RESERVE_BACKOFF_MAX: Duration = Duration::from_millis(500);
@@ -227,6 +236,59 @@ impl MessageReader {
                 Ok(0) | Err(_) => return Err(ReadError::Gone),
             }
         }
+    }
+
+    /// Returns the next ping or pong. Waits forever if something else comes before it: a part of a message, a close
+    /// frame, an error or the end of the stream, which [`Self::next`] finds. The reservation of the last message stays.
+    pub(crate) async fn next_control<IO: AsyncRead + Unpin>(&mut self, io: &mut IO) -> Received {
+        loop {
+            let is_between_frames = self.frame.is_none() && self.buffer.is_empty();
+            if !is_between_frames && !self.has_ping_or_pong() {
+                return pending().await;
+            }
+            let needs_bytes = match self.progress() {
+                Ok(Progress::Received(received)) => return received,
+                Ok(Progress::Missing(missing)) => matches!(missing, Missing::Bytes),
+                Err(_) => false,
+            };
+            if !needs_bytes {
+                return pending().await;
+            }
+            if self.read_since_yield >= CHUNK_BYTES {
+                self.read_since_yield = 0;
+                tokio::task::yield_now().await;
+            }
+            match self.read_control(io).await {
+                Ok(1..) => {}
+                Ok(0) | Err(_) => return pending().await,
+            }
+        }
+    }
+
+    /// Returns whether the buffer starts with a ping or a pong, or with the payload of one.
+    fn has_ping_or_pong(&self) -> bool {
+        match &self.frame {
+            Some(frame) => {
+                matches!(frame.kind, FrameKind::Control(Control::Ping | Control::Pong))
+            }
+            None => matches!(self.buffer.first(), Some(&(PING | PONG))),
+        }
+    }
+
+    /// Reads to the buffer, which has less than a control frame. It grows only when the socket has something.
+    async fn read_control<IO: AsyncRead + Unpin>(&mut self, io: &mut IO) -> std::io::Result<usize> {
+        poll_fn(|cx| {
+            let mut bytes = [0; CONTROL_READ_BYTES];
+            let mut read = ReadBuf::new(&mut bytes);
+            let polled = Pin::new(&mut *io).poll_read(cx, &mut read);
+            polled.map_ok(|()| {
+                let read = read.filled();
+                self.buffer.extend_from_slice(read);
+                self.read_since_yield += read.len();
+                read.len()
+            })
+        })
+        .await
     }
 
     /// Extends the deadline by a time in which nothing was read.

@@ -23,10 +23,10 @@ pub enum Reply<T> {
     Nothing,
     /// Writes a message.
     Message(OutgoingMessage),
-    /// Runs a task, and writes its outputs. Nothing more is read from the client meanwhile.
+    /// Runs a task, and writes its outputs. No other message is read from the client meanwhile.
     Task(T),
-    /// Waits for the reply of another server. Nothing more is read from the client meanwhile. The protocol limits the
-    /// time. The future is dropped when the connection ends. A server that is shut down writes the reply before it
+    /// Waits for the reply of another server. No other message is read from the client meanwhile. The protocol limits
+    /// the time. The future is dropped when the connection ends. A server that is shut down writes the reply before it
     /// closes the connection.
     Future(Pin<Box<dyn Future<Output = Self> + Send>>),
     /// Closes the connection.
@@ -72,6 +72,12 @@ pub trait Protocol: ProtocolTypes {
     /// counts the listener's notifications of the subscription from 0. Empty: the beginning is the whole notification.
     fn notification_suffix(_subscription: SubscriptionId, _sequence: u64) -> Vec<u8> {
         Vec::new()
+    }
+
+    /// Returns whether the client's pings are read while a call runs. `false` for a session whose stream is not a
+    /// WebSocket, and has no pings of its client.
+    fn has_pings(_session: &Session<Self>) -> bool {
+        true
     }
 
     /// Notifies of matching events that came before the subscription. Runs `Config::hold_ms` after the reply, if the

@@ -12,8 +12,9 @@ pub enum SessionOutput<I> {
     /// A complete message.
     Message(OutgoingMessage),
     /// A part of a streamed message, not the last one. Until its last part has been written there is no other message,
-    /// and no notification. All parts have the kind of the first. Each is a frame: some 64 KiB are enough. The protocol
-    /// limits how long it may take: a client that reads 64 KiB within `Config::write_timeout_ms` is not closed.
+    /// and no notification; those that are queued are written before the first part. All parts have the kind of the
+    /// first. Each is a frame: some 64 KiB are enough. The protocol limits how long it may take: a client that reads
+    /// 64 KiB within `Config::write_timeout_ms` is not closed.
     Part(OutgoingMessage),
     /// The last part of a streamed message.
     LastPart(OutgoingMessage),

@@ -15,8 +15,8 @@ use crate::ids::SubscriptionId;
 pub(super) struct ColdState<M: Message> {
     /// The message that is being written.
     pub(super) writing: Option<M>,
-    /// The subscription with messages that wait.
-    pub(super) paused: Option<SubscriptionId>,
+    /// The subscription that is paused.
+    paused: Option<PausedMessages<M>>,
     conflated: BTreeMap<SubscriptionId, Conflated<M::Conflated>>,
     /// Bytes of conflated messages.
     conflated_bytes: usize,
@@ -26,6 +26,13 @@ pub(super) struct ColdState<M: Message> {
     held_count: usize,
     /// Holds that the connection has not taken yet.
     new_holds: Vec<Hold>,
+}
+
+/// The messages of the subscription that is paused. Apart from the others, which neither wait for them nor are searched
+/// among them.
+struct PausedMessages<M> {
+    subscription: SubscriptionId,
+    messages: VecDeque<Delivery<M>>,
 }
 
 /// The messages of a subscription that is on hold. They are not conflated: only sets conflate, which are never on hold.
@@ -68,7 +75,9 @@ impl<M: Message> ColdState<M> {
     pub(super) fn body_memory(&self) -> usize {
         let held = self.holds.values().flat_map(|held| &held.messages);
         let held: usize = held.map(|delivery| delivery.body.memory()).sum();
-        held + self.writing.as_ref().map_or(0, Message::memory)
+        let paused = self.paused.iter().flat_map(|paused| &paused.messages);
+        let paused: usize = paused.map(|delivery| delivery.body.memory()).sum();
+        held + paused + self.writing.as_ref().map_or(0, Message::memory)
     }
 
     /// Whether messages of a subscription were conflated.
@@ -106,9 +115,45 @@ impl<M: Message> ColdState<M> {
         Some(conflated)
     }
 
-    /// Number of messages that are on hold.
+    /// Number of messages that are on hold or paused.
     pub(super) fn messages_count(&self) -> usize {
-        self.held_count
+        self.held_count + self.paused.as_ref().map_or(0, |paused| paused.messages.len())
+    }
+
+    /// Pauses a subscription, with its messages so far. No other is paused.
+    pub(super) fn start_pause(
+        &mut self,
+        subscription: SubscriptionId,
+        messages: VecDeque<Delivery<M>>,
+    ) {
+        self.paused = Some(PausedMessages { subscription, messages });
+    }
+
+    /// Ends the pause. Returns the messages that waited.
+    pub(super) fn end_pause(&mut self) -> VecDeque<Delivery<M>> {
+        self.paused.take().map(|paused| paused.messages).unwrap_or_default()
+    }
+
+    /// The messages of a subscription, if it is paused.
+    pub(super) fn paused_messages(
+        &mut self,
+        subscription: SubscriptionId,
+    ) -> Option<&mut VecDeque<Delivery<M>>> {
+        let paused = self.paused.as_mut().filter(|paused| paused.subscription == subscription)?;
+        Some(&mut paused.messages)
+    }
+
+    /// Removes the oldest message of the paused subscription.
+    pub(super) fn take_paused(&mut self) -> Option<Delivery<M>> {
+        self.paused.as_mut()?.messages.pop_front()
+    }
+
+    /// Removes the messages of the paused subscription if they may be conflated.
+    pub(super) fn take_conflating(&mut self) -> VecDeque<Delivery<M>> {
+        let conflates =
+            |paused: &&mut PausedMessages<M>| paused.messages.iter().all(|queued| queued.conflates);
+        let paused = self.paused.as_mut().filter(conflates);
+        paused.map(|paused| std::mem::take(&mut paused.messages)).unwrap_or_default()
     }
 
     /// Whether a subscription is on hold.
@@ -128,11 +173,17 @@ impl<M: Message> ColdState<M> {
         self.new_holds.push(hold);
     }
 
-    /// Adds a message if its subscription is on hold. Otherwise returns it.
-    pub(super) fn hold_message(&mut self, delivery: Delivery<M>) -> Option<Delivery<M>> {
-        let Some(held) = self.holds.get_mut(&delivery.subscription) else { return Some(delivery) };
-        self.held_count += 1;
-        held.messages.push_back(delivery);
+    /// Adds a message if its subscription is on hold or paused. Otherwise returns it.
+    pub(super) fn add_waiting(&mut self, delivery: Delivery<M>) -> Option<Delivery<M>> {
+        if let Some(held) = self.holds.get_mut(&delivery.subscription) {
+            self.held_count += 1;
+            held.messages.push_back(delivery);
+            return None;
+        }
+        let Some(paused) = self.paused_messages(delivery.subscription) else {
+            return Some(delivery);
+        };
+        paused.push_back(delivery);
         None
     }
 
@@ -161,6 +212,9 @@ impl<M: Message> ColdState<M> {
         if let Some(held) = self.holds.remove(&subscription) {
             self.held_count -= held.messages.len();
             removed += held.messages.iter().map(|delivery| delivery.bytes).sum::<usize>();
+        }
+        if let Some(paused) = self.paused_messages(subscription) {
+            removed += paused.drain(..).map(|delivery| delivery.bytes).sum::<usize>();
         }
         removed
     }

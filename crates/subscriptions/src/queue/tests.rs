@@ -59,7 +59,11 @@ fn push(
 }
 
 fn take_message(queue: &Queue<&'static str>) -> Option<&'static str> {
-    match queue.pop() {
+    message(queue.pop())
+}
+
+fn message(next: Next<&'static str, Vec<&'static str>>) -> Option<&'static str> {
+    match next {
         Next::Message(delivery) => Some(delivery.body),
         Next::Empty | Next::Conflated(_) | Next::Closed(_) => None,
     }
@@ -144,16 +148,60 @@ fn a_paused_subscription_waits_and_stays_in_order() {
     push(&queue, TWO, "b", 1, false);
     push(&queue, ONE, "c", 2, false);
     queue.pause_delivery(Some(ONE));
-    let message = |next| match next {
-        Next::Message(Delivery { body, .. }) => Some(body),
-        Next::Empty | Next::Conflated(_) | Next::Closed(_) => None,
-    };
     assert_eq!(message(queue.pop_message()), Some("b"));
     assert_eq!(message(queue.pop_message()), None);
     assert_eq!(message(queue.pop_until(ONE, Position(1))), Some("a"));
     assert_eq!(message(queue.pop_until(ONE, Position(1))), None, "it was published at 2");
     queue.pause_delivery(None);
     assert_eq!(message(queue.pop_message()), Some("c"));
+}
+
+#[test]
+fn a_message_after_paused_or_conflated_ones_wakes_the_listener() {
+    let (queue, wakes) = queue();
+    queue.pause_delivery(Some(ONE));
+    push(&queue, ONE, "a", 1, false);
+    push(&queue, ONE, "b", 1, false);
+    assert_eq!(wakes.load(Ordering::Relaxed), 0, "neither can be taken");
+    push(&queue, TWO, "c", 1, false);
+    assert_eq!(wakes.load(Ordering::Relaxed), 1);
+    assert_eq!(message(queue.pop_message()), Some("c"));
+    assert_eq!((queue.pop_message(), queue.waiting()), (Next::Empty, (2, 2)));
+    queue.pause_delivery(None);
+    assert_eq!(wakes.load(Ordering::Relaxed), 2, "they can be taken");
+    assert_eq!((take_message(&queue), take_message(&queue)), (Some("a"), Some("b")));
+    for _ in 0..4 {
+        push(&queue, ONE, "d", 1, true);
+    }
+    assert_eq!((queue.pop_message(), wakes.load(Ordering::Relaxed)), (Next::Empty, 3));
+    push(&queue, TWO, "e", 1, false);
+    assert_eq!(wakes.load(Ordering::Relaxed), 4);
+    assert_eq!(message(queue.pop_message()), Some("e"));
+}
+
+#[test]
+fn paused_messages_are_held_conflated_and_dropped_like_others() {
+    let (queue, _) = queue();
+    queue.pause_delivery(Some(ONE));
+    for body in ["a", "b", "c"] {
+        push(&queue, ONE, body, 1, true);
+    }
+    push(&queue, TWO, "d", 1, false);
+    assert_eq!(message(queue.pop_message()), Some("d"));
+    queue.pause_delivery(None);
+    let Next::Conflated(one) = queue.pop() else { panic!("the queue was full") };
+    assert_eq!((one.subscription, one.state), (ONE, vec!["a", "b", "c"]));
+    push(&queue, TWO, "e", 1, false);
+    queue.pause_delivery(Some(TWO));
+    let hold = hold(&queue, TWO);
+    push(&queue, TWO, "f", 2, false);
+    queue.release(hold);
+    assert_eq!((queue.pop_message(), queue.waiting()), (Next::Empty, (2, 3)));
+    assert_eq!(message(queue.pop_until(TWO, Position(2))), Some("e"));
+    queue.remove_subscription(TWO);
+    assert_eq!(queue.waiting(), (0, 0));
+    queue.pause_delivery(None);
+    assert!(has_no_buffers(&queue));
 }
 
 fn hold(queue: &Queue<&'static str>, subscription: SubscriptionId) -> Hold {
@@ -265,12 +313,23 @@ fn entries_are_charged_until_they_are_taken_removed_conflated_or_dropped() {
 fn a_message_that_is_written_outlives_a_close_and_not_an_eviction() {
     let (queue, wakes) = queue();
     assert_eq!(queue.start_writing("a"), Ok(()));
-    queue.close(CloseReason::ShutDown);
+    queue.close(CloseReason::EventsLost);
     assert_eq!(queue.writing(), Some("a"));
     queue.evict(CloseReason::NodeBytesFull { limit: 7 });
-    assert_eq!((queue.writing(), queue.closed()), (None, Some(CloseReason::ShutDown)));
+    assert_eq!((queue.writing(), queue.closed()), (None, Some(CloseReason::EventsLost)));
     assert_eq!(wakes.load(Ordering::Relaxed), 2, "for the close and for the eviction");
-    assert_eq!(queue.start_writing("b"), Err(CloseReason::ShutDown));
+    assert_eq!(queue.start_writing("b"), Err(CloseReason::EventsLost));
+}
+
+#[test]
+fn a_reply_is_written_after_a_shutdown_unless_it_is_evicted() {
+    let (queue, _) = queue();
+    queue.close(CloseReason::ShutDown);
+    assert_eq!(queue.start_writing("a"), Ok(()));
+    assert_eq!((queue.writing(), queue.pop()), (Some("a"), Next::Closed(CloseReason::ShutDown)));
+    queue.evict(CloseReason::NodeBytesFull { limit: 7 });
+    assert_eq!((queue.writing(), queue.closed()), (None, Some(CloseReason::ShutDown)));
+    assert!(has_no_buffers(&queue));
 }
 
 fn has_no_buffers(queue: &Queue<&'static str>) -> bool {

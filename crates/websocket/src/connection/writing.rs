@@ -3,13 +3,13 @@
 //! Invariant: frames are written in the order of the calls. A message of this client alone is whole, or streamed in
 //! parts with nothing but control frames in between.
 //! Bounds: the writer's buffer and one long payload. A write has a time limit, and ends at once if the client is
-//! closed.
+//! closed; at a shutdown not while a call waits for another server, because its reply must follow.
 //! Not here: which notifications wait (`subscriptions`), and the close frame (`connection_end`).
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use subscriptions::{Next, SubscriptionId};
+use subscriptions::{CloseReason, Next, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
@@ -80,6 +80,10 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
                 return Err(internal_error());
             }
         };
+        if self.streamed.is_none() {
+            // In a box: the state of a connection is small.
+            Box::pin(self.send_all_waiting()).await?;
+        }
         self.streamed = Some(kind).filter(|_| !is_last);
         self.feed_message(opcode, is_last, part).await?;
         if is_last {
@@ -128,7 +132,18 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
         }
     }
 
-    /// Writes queued messages, except those that are conflated or paused. Writes none within a streamed message.
+    /// Writes the messages that are queued now, except those that are conflated, paused or on hold. Runs before a
+    /// streamed message: later messages wait for its end, so those that waited for an earlier one must not wait again.
+    async fn send_all_waiting(&mut self) -> Result<(), ConnectionEnd> {
+        let bursts = self.session.queued_messages().div_ceil(BURST_MESSAGES);
+        for _ in 0..bursts {
+            self.send_waiting().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes queued messages, except those that are conflated, paused or on hold. Writes none within a streamed
+    /// message. Yields after a burst, so that the caller can check what it waits for.
     pub(super) async fn send_waiting(&mut self) -> Result<(), ConnectionEnd> {
         if self.streamed.is_some() {
             return self.session.closed().map_or(Ok(()), |reason| Err(end_for(reason)));
@@ -138,11 +153,14 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
                 Next::Message(delivery) => {
                     self.feed_payload(delivery.subscription, delivery.body).await?;
                 }
-                Next::Empty | Next::Conflated(_) => break,
+                Next::Empty | Next::Conflated(_) => return self.flush().await,
+                Next::Closed(CloseReason::ShutDown) if self.awaits_reply => {
+                    return self.flush().await;
+                }
                 Next::Closed(reason) => return Err(end_for(reason)),
             }
         }
-        self.flush().await
+        self.end_burst().await
     }
 
     /// Writes queued messages. Yields after a burst, so that messages of the client are read too.
@@ -169,6 +187,11 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
                 Next::Closed(reason) => return Err(end_for(reason)),
             }
         }
+        self.end_burst().await
+    }
+
+    /// Flushes a burst of messages, and yields. The queue may have more, for which nothing else wakes the connection.
+    async fn end_burst(&mut self) -> Result<(), ConnectionEnd> {
         self.pulse.notify_self();
         self.flush().await?;
         // The socket may accept all that is queued, and then nothing else would end this poll.
@@ -252,11 +275,15 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
     }
 
     pub(super) async fn flush(&mut self) -> Result<(), ConnectionEnd> {
+        let awaits_reply = self.awaits_reply;
+        let ends_write =
+            move |reason: &CloseReason| !awaits_reply || *reason != CloseReason::ShutDown;
         loop {
             let session = &self.session;
             let payload = || session.writing().and_then(Payload::into_whole);
             let step = self.writer.advance(self.io, payload);
-            match with_write_timeout(session, &self.pulse, &self.server.config, step).await? {
+            let config = &self.server.config;
+            match with_write_timeout(session, &self.pulse, config, ends_write, step).await? {
                 ControlFlow::Break(()) => return Ok(()),
                 ControlFlow::Continue(()) => {}
             }
@@ -271,11 +298,12 @@ fn data_opcode(kind: MessageKind) -> OpCode {
     })
 }
 
-/// Waits for a write, up to `Config::write_timeout_ms`, or until the client is to be closed.
+/// Waits for a write, up to `Config::write_timeout_ms`, or until the client is to be closed for a reason that ends it.
 async fn with_write_timeout<P: ProtocolTypes>(
     session: &Session<P>,
     pulse: &Pulse,
     config: &Config,
+    ends_write: impl Fn(&CloseReason) -> bool,
     step: impl Future<Output = Result<ControlFlow<()>, WriteError>>,
 ) -> Result<ControlFlow<()>, ConnectionEnd> {
     let step = timeout(Duration::from_millis(config.write_timeout_ms), step);
@@ -287,7 +315,7 @@ async fn with_write_timeout<P: ProtocolTypes>(
             result = &mut step => break result,
             () = pulse.notified() => {
                 is_pulsed = true;
-                if let Some(reason) = session.closed() {
+                if let Some(reason) = session.closed().filter(&ends_write) {
                     return Err(end_for(reason));
                 }
             }

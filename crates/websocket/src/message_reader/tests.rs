@@ -1,6 +1,6 @@
 //! Tests: messages in any frames and chunks, the limits, and the memory and the deadline of incomplete messages.
 
-use futures_util::SinkExt;
+use futures_util::{FutureExt, SinkExt};
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message as Sent;
@@ -350,10 +350,42 @@ async fn time_in_which_nothing_is_read_does_not_count() {
     let (mut reader, _) = reader(&config);
     client.write_all(&frame(0x01, b"{")).await.expect("the pipe has room");
     let reading = reader.next(&mut server);
-    assert!(futures_util::FutureExt::now_or_never(reading).is_none(), "it waits for the rest");
+    assert!(reading.now_or_never().is_none(), "it waits for the rest");
     let before = reader.deadline.expect("it has begun");
     reader.defer(Duration::from_secs(5));
     assert_eq!(reader.deadline, Some(before + Duration::from_secs(5)));
+}
+
+#[tokio::test]
+async fn only_pings_and_pongs_are_read_during_a_call() {
+    let (mut client, mut server) = duplex(1 << 20);
+    let (mut reader, _) = reader(&config());
+    let sent = [
+        frame(0x89, b"first"),
+        frame(0x8a, b""),
+        frame(0x82, b"message"),
+        frame(0x89, b"second"),
+        frame(0x88, b""),
+    ];
+    client.write_all(&sent.concat()).await.expect("the pipe has room");
+    let ping = |payload: &'static [u8]| Received::Ping(Bytes::from_static(payload));
+    assert_eq!(reader.next_control(&mut server).await, ping(b"first"));
+    assert_eq!(reader.next_control(&mut server).await, Received::Pong);
+    assert_eq!(reader.next_control(&mut server).now_or_never(), None, "the message is next");
+    let message = IncomingMessage::Binary(Bytes::from_static(b"message"));
+    assert_eq!(reader.next(&mut server).await, Ok(Received::Message(message)));
+    assert_eq!(reader.next_control(&mut server).await, ping(b"second"));
+    assert_eq!(reader.next_control(&mut server).now_or_never(), None, "the close is next");
+    assert_eq!(reader.next(&mut server).await, Ok(Received::Close(None)));
+    let (mut client, mut server) = duplex(1 << 20);
+    for byte in frame(0x89, b"in pieces") {
+        assert_eq!(reader.next_control(&mut server).now_or_never(), None);
+        client.write_u8(byte).await.expect("the pipe has room");
+    }
+    assert_eq!(reader.next_control(&mut server).await, ping(b"in pieces"));
+    drop(client);
+    assert_eq!(reader.next_control(&mut server).now_or_never(), None, "the end is next");
+    assert_eq!(reader.next(&mut server).await, Err(ReadError::Gone));
 }
 
 #[test]

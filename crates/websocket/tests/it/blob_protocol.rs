@@ -40,6 +40,10 @@ pub(crate) const REFUSE_UPLOAD: u8 = 8;
 pub(crate) const IGNORE_UPLOAD: u8 = 9;
 /// Replies with the payload when the test lets it ([`BlobProtocol::forwarded`]).
 pub(crate) const FORWARD: u8 = 10;
+/// As [`FORWARD`], but from the pool.
+pub(crate) const WAIT: u8 = 11;
+/// As [`WAIT`]. The subscription whose `u64` id is the payload is paused meanwhile.
+pub(crate) const PAUSE: u8 = 12;
 /// Closes the connection.
 pub(crate) const QUIT: u8 = 0x20;
 /// Closes the connection with the payload, a text, as the reason.
@@ -71,9 +75,9 @@ const BLOBS: Topic = Topic(0);
 pub(crate) struct BlobProtocol {
     /// Parts of lists that have been made.
     pub(crate) list_parts: AtomicUsize,
-    /// Permits for replies of another server.
+    /// Permits for replies of another server, and for those of tasks that wait.
     pub(crate) forwarded: Arc<Semaphore>,
-    /// Calls that have been forwarded.
+    /// Calls that have been forwarded, or whose tasks wait.
     pub(crate) forwarded_calls: AtomicUsize,
 }
 
@@ -98,6 +102,8 @@ pub(crate) struct BlobTask {
 
 enum BlobStep {
     Echo(Vec<u8>),
+    /// An echo that waits for a permit.
+    Wait(Vec<u8>),
     /// A list whose parts of `bytes` bytes are made one by one.
     List {
         next: u32,
@@ -221,6 +227,14 @@ impl Protocol for BlobProtocol {
                     Reply::Message(reply.into())
                 }))
             }
+            operation @ (WAIT | PAUSE) => {
+                if operation == PAUSE {
+                    let id = u64::from_le_bytes(payload.try_into().expect("an id"));
+                    session.pause_delivery(Some(SubscriptionId(id)));
+                }
+                server.forwarded_calls.fetch_add(1, Ordering::SeqCst);
+                task(BlobStep::Wait(payload.to_vec()))
+            }
             ECHO_ON_POOL => task(BlobStep::Echo(payload.to_vec())),
             SUBSCRIBE => {
                 let filter = Filter::Exact(ExactKey::from(payload));
@@ -260,6 +274,15 @@ impl SessionTask for BlobTask {
         match step {
             BlobStep::Echo(payload) => {
                 (vec![SessionOutput::Message([head, payload].concat().into())], None)
+            }
+            BlobStep::Wait(payload) => {
+                let permit = server.forwarded.try_acquire();
+                let is_permitted = permit.map(|permit| permit.forget()).is_ok();
+                let step = match is_permitted {
+                    true => BlobStep::Echo(payload),
+                    false => BlobStep::Wait(payload),
+                };
+                (vec![SessionOutput::Backoff], Some(Self { server, head, step }))
             }
             BlobStep::List { next, parts, bytes } => {
                 server.list_parts.fetch_add(1, Ordering::SeqCst);

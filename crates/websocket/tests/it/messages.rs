@@ -6,9 +6,11 @@ use futures_util::StreamExt;
 use metrics::{Collector, Exposition};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
+use websocket::Config;
 
 use crate::blob_protocol::{
-    BlobProtocol, COUNT, ECHO, ECHO_ON_POOL, FORWARD, IGNORE, STORE, SUBSCRIBE, request,
+    BlobProtocol, COUNT, ECHO, ECHO_ON_POOL, FORWARD, IGNORE, PAUSE, STORE, SUBSCRIBE, WAIT,
+    list_request, request,
 };
 use crate::world::{TIMEOUT, World, config, exchange, frame, header, read_frame};
 
@@ -65,6 +67,123 @@ async fn a_reply_of_another_server_delays_later_calls_and_no_notifications() {
     assert_eq!(client.bytes().await, request(3, FORWARD, b""));
     assert_eq!(client.read_close().await, (1001, "the node is shutting down".to_owned()));
     world.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn a_shutdown_while_notifications_are_written_loses_no_reply_of_another_server() {
+    let world = World::start(config()).await;
+    let mut client = world.connect().await;
+    let blob = vec![7; 4_000];
+    client.call(SUBSCRIBE, &blob).await;
+    client.send(Bytes::from(request(1, FORWARD, b""))).await;
+    world.wait_until(|_| world.server.forwarded_calls.load(Ordering::SeqCst) == 1).await;
+    let mut published = 0;
+    while world.server.stats().unwritten_bytes == 0 {
+        BlobProtocol::publish(&world.server, &blob, false);
+        published += 1;
+        assert!(published < 16_000, "the socket accepts everything");
+        tokio::task::yield_now().await;
+    }
+    world.server.shut_down();
+    world.server.forwarded.add_permits(1);
+    let mut message = client.bytes().await;
+    while message == blob[..] {
+        message = client.bytes().await;
+    }
+    assert_eq!(message, request(1, FORWARD, b""));
+    assert_eq!(client.read_close().await, (1001, "the node is shutting down".to_owned()));
+    world.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn a_long_reply_of_another_server_is_written_after_a_shutdown() {
+    let world = World::start(Config { message_bytes_max: 100_000, ..config() }).await;
+    let mut client = world.connect().await;
+    let call = request(1, FORWARD, &[7; 50_000]);
+    client.send(Bytes::from(call.clone())).await;
+    world.wait_until(|_| world.server.forwarded_calls.load(Ordering::SeqCst) == 1).await;
+    world.server.shut_down();
+    let ping = timeout(TIMEOUT, client.socket.next()).await.expect("a message comes");
+    assert!(matches!(ping, Some(Ok(Message::Ping(_)))), "{ping:?}");
+    world.server.forwarded.add_permits(1);
+    assert!(client.bytes().await == call);
+    assert_eq!(client.read_close().await, (1001, "the node is shutting down".to_owned()));
+    world.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn several_bursts_of_notifications_are_sent_during_a_call() {
+    // More than three bursts, and fewer than the queue may have.
+    let count = 900;
+    let world = World::start(config()).await;
+    let mut client = world.connect().await;
+    client.call(SUBSCRIBE, b"blob").await;
+    for (calls, operation) in [(1, FORWARD), (2, WAIT)] {
+        client.send(Bytes::from(request(1, operation, b""))).await;
+        world.wait_until(|_| world.server.forwarded_calls.load(Ordering::SeqCst) == calls).await;
+        for _ in 0..count {
+            BlobProtocol::publish(&world.server, b"blob", false);
+        }
+        for _ in 0..count {
+            assert_eq!(client.bytes().await, b"blob"[..], "{operation}");
+        }
+        world.server.forwarded.add_permits(1);
+        assert_eq!(client.bytes().await, request(1, operation, b""));
+    }
+    drop(client);
+    world.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn notifications_of_a_paused_subscription_delay_no_others() {
+    let world = World::start(config()).await;
+    let mut client = world.connect().await;
+    let paused = client.call(SUBSCRIBE, b"paused").await;
+    client.call(SUBSCRIBE, b"blob").await;
+    client.send(Bytes::from(request(1, PAUSE, &paused))).await;
+    world.wait_until(|_| world.server.forwarded_calls.load(Ordering::SeqCst) == 1).await;
+    for _ in 0..3 {
+        BlobProtocol::publish(&world.server, b"paused", false);
+        BlobProtocol::publish(&world.server, b"blob", false);
+        assert_eq!(client.bytes().await, b"blob"[..]);
+    }
+    world.server.forwarded.add_permits(1);
+    assert_eq!(client.bytes().await, request(1, PAUSE, &paused));
+    for _ in 0..3 {
+        assert_eq!(client.bytes().await, b"paused"[..]);
+    }
+}
+
+#[tokio::test]
+async fn pings_get_pongs_during_a_call_and_within_a_streamed_reply() {
+    use tokio::io::AsyncWriteExt;
+
+    let world = World::start(config()).await;
+    let mut socket = world.socket().await;
+    for operation in [FORWARD, WAIT] {
+        let call = request(1, operation, b"");
+        let sent = [frame(0x82, &call), frame(0x89, b"1"), frame(0x8a, b"")].concat();
+        socket.write_all(&sent).await.expect("it is open");
+        assert_eq!(read_frame(&mut socket).await, (0x8a, b"1".to_vec()));
+        socket.write_all(&frame(0x89, b"2")).await.expect("it is open");
+        assert_eq!(read_frame(&mut socket).await, (0x8a, b"2".to_vec()));
+        // One after a message waits for the reply to that.
+        let next = request(2, ECHO, b"");
+        let sent = [frame(0x82, &next), frame(0x89, b"3")].concat();
+        socket.write_all(&sent).await.expect("it is open");
+        world.server.forwarded.add_permits(1);
+        assert_eq!(read_frame(&mut socket).await, (0x82, call));
+        assert_eq!(read_frame(&mut socket).await, (0x82, next));
+        assert_eq!(read_frame(&mut socket).await, (0x8a, b"3".to_vec()));
+    }
+    let list = list_request(3, 500, 64 * 1024);
+    let sent = [frame(0x82, &list), frame(0x89, b"4")].concat();
+    socket.write_all(&sent).await.expect("it is open");
+    let mut firsts = Vec::new();
+    while firsts.last() != Some(&0x80) {
+        firsts.push(read_frame(&mut socket).await.0);
+    }
+    assert_eq!(firsts.iter().filter(|first| **first == 0x8a).count(), 1);
 }
 
 #[tokio::test]

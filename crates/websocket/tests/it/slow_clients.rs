@@ -1,5 +1,6 @@
 //! Clients that never read, send slowly, or flood: each is closed with a reason, and harms no other.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
@@ -7,7 +8,9 @@ use tokio::time::{Instant, timeout_at};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 use websocket::Config;
 
-use crate::blob_protocol::{BlobProtocol, ECHO, STORE, SUBSCRIBE, list_request, request};
+use crate::blob_protocol::{
+    BlobProtocol, ECHO, FORWARD, STORE, SUBSCRIBE, WAIT, list_request, request,
+};
 use crate::world::{World, config, exchange, frame, header};
 
 /// More than the system's buffers of two sockets take.
@@ -15,12 +18,27 @@ const FLOOD_BYTES: usize = 64 << 20;
 
 #[tokio::test]
 async fn a_subscriber_that_never_reads_is_closed_and_the_publisher_does_not_wait() {
+    close_by_publishing(None).await;
+}
+
+#[tokio::test]
+async fn a_subscriber_that_never_reads_is_closed_during_its_call() {
+    close_by_publishing(Some(FORWARD)).await;
+    close_by_publishing(Some(WAIT)).await;
+}
+
+/// Publishes to a client that does not read, and has a call that does not end, until the client is closed.
+async fn close_by_publishing(call: Option<u8>) {
     let mut limited = config();
     limited.limits.queue_messages_max = 10;
     let world = World::start(limited).await;
     let mut client = world.connect().await;
     let blob = vec![7; 4_000];
     client.call(SUBSCRIBE, &blob).await;
+    if let Some(operation) = call {
+        client.send(Bytes::from(request(1, operation, b""))).await;
+        world.wait_until(|_| world.server.forwarded_calls.load(Ordering::SeqCst) == 1).await;
+    }
     let mut published = 0;
     while world.server.stats().connections == 1 {
         BlobProtocol::publish(&world.server, &blob, false);
@@ -73,6 +91,18 @@ async fn a_client_that_reads_no_end_of_a_stream_is_closed_when_its_queue_is_full
     assert!(published > 10, "{published}");
     let reason = "too slow: 10 messages were waiting (pubsub.queue_messages_max)".to_owned();
     assert_eq!(client.read_close().await, (1008, reason));
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_its_pending_call() {
+    let world = World::start(Config { ping_ms: 20, ..config() }).await;
+    for (calls, operation) in [(1, FORWARD), (2, WAIT)] {
+        let mut client = world.connect().await;
+        client.send(Bytes::from(request(1, operation, b""))).await;
+        world.wait_until(|_| world.server.forwarded_calls.load(Ordering::SeqCst) == calls).await;
+        drop(client);
+        world.wait_until_empty().await;
+    }
 }
 
 #[tokio::test]

@@ -66,6 +66,29 @@ async fn notifications_and_later_calls_wait_for_the_end_of_a_streamed_reply() {
     assert_eq!(next[3], request(4, ECHO, b"later"));
 }
 
+#[tokio::test]
+async fn notifications_wait_for_one_streamed_reply_and_not_for_the_next() {
+    let mut limited = config();
+    limited.limits.queue_messages_max = 5_000;
+    let world = World::start(limited).await;
+    let mut client = world.connect().await;
+    client.call(SUBSCRIBE, b"blob").await;
+    // More than the buffers of the sockets take, so it cannot end before the client reads.
+    let parts = 500;
+    client.send(Bytes::from(list_request(3, parts, PART_BYTES))).await;
+    client.send(Bytes::from(list_request(4, 2, PART_BYTES))).await;
+    world.wait_for_list().await;
+    let notifications = 3_000;
+    for _ in 0..notifications {
+        BlobProtocol::publish(&world.server, b"blob", false);
+    }
+    assert!(client.bytes().await == whole_list(3, parts, PART_BYTES));
+    for _ in 0..notifications {
+        assert_eq!(client.bytes().await, b"blob"[..]);
+    }
+    assert!(client.bytes().await == whole_list(4, 2, PART_BYTES));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_list_to_a_slow_reader_is_made_as_fast_as_it_is_read() {
     let world = World::start(config()).await;
