@@ -34,7 +34,7 @@ pub(super) fn write(report: &Report, results: &Results, like: &str, level_max: u
          Seconds until the work of a second is done: `~` marks values with an extrapolated cell. Each candidate has \
          one hot key. A read copies all of its entries, in the form that the lookup of their records needs. \
          [grid.csv](grid.csv) has every cell with its commit, [like.csv](like.csv) the rounds of the last tables.\n",
-        report.source(),
+        report.sources()?,
         results.rows.commits()
     );
     text.push_str(&comparison);
