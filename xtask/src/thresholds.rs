@@ -11,16 +11,17 @@ mod age;
 mod headings;
 pub(crate) mod markers;
 mod memory_latency;
+pub(crate) mod provenance;
 pub(crate) mod result_page;
 pub(crate) mod summary;
 
 mod threshold;
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
+use self::provenance::provenance;
 use self::result_page::ResultPage;
 use self::threshold::{TABLE_HEAD, Threshold};
 use crate::ci::measured;
@@ -199,48 +200,10 @@ fn find_page<'a>(pages: &'a mut [ResultPage], benchmark: &str) -> Result<&'a mut
         .with_context(|| format!("no page of docs/benchmarks has a section `{benchmark}`"))
 }
 
-/// Returns the commit with its date, and the machine. `result_page` parses the first of them.
-pub(crate) fn provenance() -> Result<String> {
-    let git = |args: &[&str]| Cmd::new("git").args(args).dir(&root()).output();
-    let commit = git(&["log", "-1", "--format=%h of %cs"])?;
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
-    let edited = changed.lines().any(|line| !is_result_file(line));
-    let edited = if edited { " with changes" } else { "" };
-    let rustc = Cmd::new("rustc").args(["--version"]).output()?;
-    let kernel = Cmd::new("uname").args(["-sr"]).output()?;
-    let cores = std::thread::available_parallelism()?;
-    Ok(format!(
-        "Commit {}{edited}; {cores} cores of {}, {}, {} ns for a random read; {}, {}.",
-        commit.trim(),
-        first_value("/proc/cpuinfo", "model name").unwrap_or_else(|| "an unknown CPU".to_owned()),
-        memory().unwrap_or_else(|| "unknown memory".to_owned()),
-        memory_latency::memory_latency().as_nanos(),
-        kernel.trim(),
-        rustc.trim()
-    ))
-}
-
-/// Whether a line of `git status --porcelain` names a file that a `--write` changes.
-fn is_result_file(line: &str) -> bool {
-    let path = line.get(3..).unwrap_or_default();
-    ["BENCHMARKS.md", "README.md"].contains(&path) || path.starts_with("docs/benchmarks/")
-}
-
-fn memory() -> Option<String> {
-    let kib: u64 =
-        first_value("/proc/meminfo", "MemTotal")?.split_whitespace().next()?.parse().ok()?;
-    Some(format!("{} GiB", kib.div_ceil(1024 * 1024)))
-}
-
-/// Returns the value of the first line `key : value` of a file of the kernel.
-fn first_value(path: &str, key: &str) -> Option<String> {
-    let text = fs::read_to_string(Path::new(path)).ok()?;
-    let line = text.lines().find(|line| line.starts_with(key))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn lines(text: &str) -> Vec<String> {
@@ -293,13 +256,5 @@ mod tests {
         assert!(file("BENCHMARKS.md").contains(row), "{}", file("BENCHMARKS.md"));
         assert!(record(&root, "other", &text).is_err());
         fs::remove_dir_all(&root).unwrap();
-    }
-
-    #[test]
-    fn written_results_do_not_change_the_measured_code() {
-        assert!(is_result_file(" M BENCHMARKS.md"));
-        assert!(is_result_file(" M README.md"));
-        assert!(is_result_file(" M docs/benchmarks/rpc.md"));
-        assert!(!is_result_file(" M docs/rpc.md"));
     }
 }
