@@ -49,6 +49,7 @@ cargo xtask <task>
                        --write: writes the table of README.md
   bars [NAME...]       benchmarks at full size, each value against its bar; fails if one falls short
                        --write: each result goes into its page of docs/benchmarks and into BENCHMARKS.md
+                       --keep, --fresh: benchmarks that store rows use those of other commits, or remove all
                        --summary: runs nothing, writes BENCHMARKS.md from docs/benchmarks
   toys                 every benchmark at toy size: none has rotted
   profile [--built]    instructions of each kind of response, compared with the recorded ones

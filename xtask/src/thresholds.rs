@@ -34,6 +34,11 @@ use crate::workspace::{root, target_dir};
 /// The option of the benchmark `load` that counts instructions.
 const QUICK: &str = "--quick";
 
+/// Benchmarks that take hours: they store each row, and continue after a stop.
+const WITH_ROWS: [&str; 5] = ["agave", "contention", "ladder", "sets", "streams"];
+/// Their options for rows of other commits.
+const ROW_OPTIONS: [&str; 2] = ["--keep", "--fresh"];
+
 /// Runs `cargo xtask bench NAME [ARGS...]`.
 pub(crate) fn bench(args: &[String]) -> Result<()> {
     ensure!(!args.is_empty(), "which one? `cargo xtask bench list` names them");
@@ -69,7 +74,7 @@ pub(crate) fn profile(args: &[String]) -> Result<()> {
     measured::bench_in(&dir).args(["load", QUICK]).run_captured().map(drop)
 }
 
-/// Runs `cargo xtask bars [--write] [NAME...]` and `cargo xtask bars --summary`.
+/// Runs `cargo xtask bars [--write] [--keep|--fresh] [NAME...]` and `cargo xtask bars --summary`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     if args.iter().any(|arg| arg == "--summary") {
         let mut pages = ResultPage::read_all(&root())?;
@@ -79,7 +84,10 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         return summary::write(&root(), &pages);
     }
     let write = args.iter().any(|arg| arg == "--write");
-    let mut selected: Vec<String> = args.iter().filter(|arg| *arg != "--write").cloned().collect();
+    let is_of_rows = |arg: &&String| ROW_OPTIONS.contains(&arg.as_str());
+    let row_options: Vec<&String> = args.iter().filter(is_of_rows).collect();
+    let names_of_args = args.iter().filter(|arg| *arg != "--write" && !is_of_rows(arg));
+    let mut selected: Vec<String> = names_of_args.cloned().collect();
     build()?;
     let all = names(program()?)?;
     if selected.is_empty() {
@@ -97,14 +105,17 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     ensure!(old.is_empty(), "{}", old.join("\n"));
     let mut thresholds = Vec::new();
     for name in &selected {
-        let mut lines = program()?.args([name]).run_captured()?;
+        let options = if WITH_ROWS.contains(&name.as_str()) { &row_options[..] } else { &[] };
+        let mut lines = program()?.args([name]).args(options).run_captured()?;
         if name == cluster::NAME {
             // Of real processes, which this program starts.
             lines.extend(cluster::measure_bars()?);
         }
         let of_benchmark = parse_thresholds(&lines)?;
         if write {
-            record(&root(), name, &section(&provenance()?, &of_benchmark, &lines))?;
+            let of_rows = provenance::oldest_row(&root(), name, age::commits_since)?;
+            let provenance = of_rows.map_or_else(provenance, Ok)?;
+            record(&root(), name, &section(&provenance, &of_benchmark, &lines))?;
         }
         thresholds.extend(of_benchmark);
     }
