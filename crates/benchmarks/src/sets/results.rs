@@ -273,3 +273,22 @@ fn activity_cells(activity: &Activity) -> [String; ACTIVITY_LEN] {
         format!("{:.2}", lag.max),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_set_up_that_did_not_end_are_removed() -> Result<()> {
+        let report = Report::open("sets", &[], true)?;
+        let mut results = Results::open(&report)?;
+        for name in ["b", "e"] {
+            let key = [name.to_owned(), "0000001.0".to_owned()];
+            results.samples.push(&key, &["7", "6", "0.5"].map(str::to_owned))?;
+        }
+        results.remove_incomplete("e")?;
+        assert_eq!(results.memory('e').len(), 0);
+        assert_eq!(results.memory('b').len(), 1);
+        Ok(())
+    }
+}

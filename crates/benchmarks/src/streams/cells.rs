@@ -12,6 +12,17 @@ use crate::threshold;
 use crate::tpu::stream_cost::{Cell, Contender, LARGE, SIZES};
 
 const KEY_LEN: usize = 5;
+const COLUMNS: [&str; 9] = [
+    "server",
+    "connections",
+    "bytes_each",
+    "offload",
+    "round",
+    "seconds",
+    "streams",
+    "cpu_us",
+    "allocations",
+];
 
 /// A cell of the table.
 #[derive(Clone, Copy)]
@@ -72,18 +83,7 @@ impl Results {
 }
 
 pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String> {
-    let columns = [
-        "server",
-        "connections",
-        "bytes_each",
-        "offload",
-        "round",
-        "seconds",
-        "streams",
-        "cpu_us",
-        "allocations",
-    ];
-    let mut rows = run.report.rows("cells.csv", KEY_LEN, &columns)?;
+    let mut rows = run.report.rows("cells.csv", KEY_LEN, &COLUMNS)?;
     if is_selected {
         measure(run, &mut rows)?;
     }
@@ -263,4 +263,41 @@ fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::deliveries::Deliveries;
+    use super::super::measurement::{SERVERS, TOY};
+    use super::*;
+    use crate::report::{Progress, Report};
+
+    #[test]
+    fn a_cell_that_a_server_has_not_measured_is_not_in_the_table() -> Result<()> {
+        let report = Report::open("streams", &[], true)?;
+        let run = Measurement {
+            size: TOY,
+            report: &report,
+            servers: &SERVERS[..2],
+            deliveries: Deliveries::open(&report)?,
+            progress: Progress::new("streams", 1.0),
+            part_minutes: 1.0,
+        };
+        let rows = report.rows("cells.csv", KEY_LEN, &COLUMNS)?;
+        let mut results = Results { rows, rounds: 1 };
+        let loads = loads(&run);
+        let cells = |streams: &str| ["1", streams, "10", "0"].map(str::to_owned);
+        for load in &loads {
+            results.rows.push(&key("ours", *load, 0), &cells("5"))?;
+        }
+        assert_eq!(table(&run, &results), "");
+        results.rows.push(&key("quinn", loads[0], 0), &cells("10"))?;
+        let text = table(&run, &results);
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).collect();
+        let [heading, row] = lines[..] else { anyhow::bail!("{text}") };
+        assert_eq!(row.matches('|').count(), heading.matches('|').count());
+        assert!(row.contains("| 10 | 1.000 | 5 | 2.000 |"), "{row}");
+        assert!(row.ends_with("| 0.500 | 0.500 |"), "{row}");
+        Ok(())
+    }
 }
