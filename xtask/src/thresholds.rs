@@ -34,10 +34,10 @@ use crate::workspace::{root, target_dir};
 /// The option of the benchmark `load` that counts instructions.
 const QUICK: &str = "--quick";
 
-/// Benchmarks that take hours: they store each row, and continue after a stop.
-const WITH_ROWS: [&str; 5] = ["agave", "contention", "ladder", "sets", "streams"];
-/// Their options for rows of other commits.
-const ROW_OPTIONS: [&str; 2] = ["--keep", "--fresh"];
+/// The argument of `bars` before those of the benchmarks.
+const BENCHMARK_ARGS: &str = "--";
+/// Arguments with which a benchmark does not measure all of its figures at full size.
+const PARTIAL: [&str; 3] = ["--toy", "--short", "--only"];
 
 /// Runs `cargo xtask bench NAME [ARGS...]`.
 pub(crate) fn bench(args: &[String]) -> Result<()> {
@@ -73,7 +73,7 @@ pub(crate) fn profile(args: &[String]) -> Result<()> {
     measured::bench_in(&dir).args(["load", QUICK]).run_captured().map(drop)
 }
 
-/// Runs `cargo xtask bars [--write] [--keep|--fresh] [NAME...]` and `cargo xtask bars --summary`.
+/// Runs `cargo xtask bars [--write] [NAME...] [-- ARGS...]` and `cargo xtask bars --summary`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     if args.iter().any(|arg| arg == "--summary") {
         let mut pages = ResultPage::read_all(&root())?;
@@ -82,11 +82,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         }
         return summary::write(&root(), &pages);
     }
-    let write = args.iter().any(|arg| arg == "--write");
-    let is_of_rows = |arg: &&String| ROW_OPTIONS.contains(&arg.as_str());
-    let row_options: Vec<&String> = args.iter().filter(is_of_rows).collect();
-    let names_of_args = args.iter().filter(|arg| *arg != "--write" && !is_of_rows(arg));
-    let mut selected: Vec<String> = names_of_args.cloned().collect();
+    let BarsArgs { write, mut selected, benchmark_args } = BarsArgs::parse(args)?;
     build()?;
     let all = names(program()?)?;
     if selected.is_empty() {
@@ -104,8 +100,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     ensure!(old.is_empty(), "{}", old.join("\n"));
     let mut thresholds = Vec::new();
     for name in &selected {
-        let options = if WITH_ROWS.contains(&name.as_str()) { &row_options[..] } else { &[] };
-        let mut lines = program()?.args([name]).args(options).run_captured()?;
+        let mut lines = program()?.args([name]).args(benchmark_args).run_captured()?;
         if name == cluster::NAME {
             // Of real processes, which this program starts.
             lines.extend(cluster::measure_bars()?);
@@ -135,6 +130,35 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     );
     println!("bars: all {} values meet their bars", bars.len());
     Ok(())
+}
+
+/// The arguments of `bars`.
+struct BarsArgs<'a> {
+    write: bool,
+    selected: Vec<String>,
+    /// The arguments of each selected benchmark, such as `--keep`.
+    benchmark_args: &'a [String],
+}
+
+impl<'a> BarsArgs<'a> {
+    fn parse(args: &'a [String]) -> Result<Self> {
+        let end = args.iter().position(|arg| arg == BENCHMARK_ARGS).unwrap_or(args.len());
+        let own = &args[..end];
+        let benchmark_args = args.get(end + 1..).unwrap_or_default();
+        let write = own.iter().any(|arg| arg == "--write");
+        let selected: Vec<String> = own.iter().filter(|arg| *arg != "--write").cloned().collect();
+        ensure!(
+            benchmark_args.is_empty() || !selected.is_empty(),
+            "arguments after `{BENCHMARK_ARGS}` need the name of a benchmark before it"
+        );
+        let is_partial = benchmark_args.iter().any(|arg| PARTIAL.contains(&arg.as_str()));
+        ensure!(
+            !write || !is_partial,
+            "--write takes whole results, not those of {}",
+            PARTIAL.join(", ")
+        );
+        Ok(Self { write, selected, benchmark_args })
+    }
 }
 
 /// Returns the names of values that do not meet their bars or goals.
@@ -218,6 +242,22 @@ mod tests {
 
     fn lines(text: &str) -> Vec<String> {
         text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn arguments_after_the_mark_are_those_of_the_benchmark() {
+        let args = lines("--write\nagave\n--\n--keep\n--sample\na.tar");
+        let parsed = BarsArgs::parse(&args).unwrap();
+        assert!(parsed.write);
+        assert_eq!(parsed.selected, ["agave"]);
+        assert_eq!(parsed.benchmark_args, ["--keep", "--sample", "a.tar"]);
+        let args = lines("quic\nrpc");
+        let parsed = BarsArgs::parse(&args).unwrap();
+        assert!(!parsed.write && parsed.benchmark_args.is_empty());
+        assert_eq!(parsed.selected, ["quic", "rpc"]);
+        assert!(BarsArgs::parse(&lines("--write\n--\n--keep")).is_err());
+        assert!(BarsArgs::parse(&lines("--write\nagave\n--\n--only\nsuites")).is_err());
+        assert!(BarsArgs::parse(&lines("agave\n--\n--only\nsuites")).is_ok());
     }
 
     #[test]
