@@ -116,8 +116,8 @@ impl Report {
         }
         ensure!(
             counts.is_empty(),
-            "{} has rows that this run, at {current}, must not mix with its own: {}. `--keep` continues with them, and \
-             the tables name their commits; `--fresh` removes all rows",
+            "{} has rows that this run, at {current}, must not mix with its own: {}; `+` marks changed files. \
+             `--keep` continues with them, and the tables name their commits; `--fresh` removes all rows",
             self.dir.display(),
             format_commits(&counts)
         );
@@ -302,7 +302,7 @@ mod tests {
         }
         fs::write(dir.path().join("other.csv"), "a table of something else\n")?;
         let refused = refusal(dir.path(), BBB, &[]);
-        assert!(refused.contains("at bbb, must not mix with its own: aaa (2 rows)."), "{refused}");
+        assert!(refused.contains("at bbb, must not mix with its own: aaa (2 rows);"), "{refused}");
 
         let report = open(dir.path(), BBB, &["--keep"])?;
         let mut rows = report.rows("a.csv", 1, &COLUMNS)?;
