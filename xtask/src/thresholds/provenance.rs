@@ -42,7 +42,8 @@ pub(crate) fn provenance() -> Result<String> {
     with_machine(&format!("{}{mark}", commit.trim()))
 }
 
-/// Returns the provenance of a result that a benchmark has computed from the rows of its CSV files; `None` without rows.
+/// Returns the provenance of a result that a benchmark has computed from the rows of its CSV files; `None` without
+/// rows.
 pub(super) fn oldest_row(
     root: &Path,
     benchmark: &str,
