@@ -47,8 +47,9 @@ cargo xtask <task>
   bench NAME [ARGS...] one benchmark, in release; `bench list` names them
   bench rivals [OPTIONS]   Hydrant, solana-test-validator and surfpool in one run; `bench rivals --help`
                        --write: writes the table of README.md
-  bars [NAME...]       benchmarks at full size, each value against its bar; fails if one falls short
+  bars [NAME...] [-- ARGS...]   benchmarks at full size, each value against its bar; fails if one falls short
                        --write: each result goes into its page of docs/benchmarks and into BENCHMARKS.md
+                       ARGS are those of each benchmark: `bars --write agave -- --keep`
                        --summary: runs nothing, writes BENCHMARKS.md from docs/benchmarks
   toys                 every benchmark at toy size: none has rotted
   profile [--built]    instructions of each kind of response, compared with the recorded ones

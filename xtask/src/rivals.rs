@@ -31,7 +31,7 @@ use crate::rivals::measurement::{Bench, Measurement};
 use crate::rivals::options::{Options, USAGE};
 use crate::rivals::table::{Column, Conditions};
 use crate::thresholds::markers::replace_section;
-use crate::thresholds::provenance;
+use crate::thresholds::provenance::provenance;
 use crate::workspace::root;
 
 /// The name of the benchmark, which is also the name of the section in README.md.

@@ -73,14 +73,15 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         seconds += measurement.nodes.history_seconds();
     }
     measurement.expect_seconds(seconds);
-    let mut text = format!(
-        "# Benchmarks: Agave PR 3242\n\nWritten by `cargo xtask bench agave`. {}\n",
-        report.source()
-    );
+    let mut tables = String::new();
     for part in &PARTS {
-        let tables = (part.run)(&mut measurement, is_selected(part))?;
-        println!("{tables}");
-        text.push_str(&tables);
+        let of_part = (part.run)(&mut measurement, is_selected(part))?;
+        println!("{of_part}");
+        tables.push_str(&of_part);
     }
+    let text = format!(
+        "# Benchmarks: Agave PR 3242\n\nWritten by `cargo xtask bench agave`. {}\n{tables}",
+        report.sources()?
+    );
     report.write("README.md", &text)
 }

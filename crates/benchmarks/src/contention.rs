@@ -143,3 +143,34 @@ fn measure_cell(part: Part, set: &dyn Candidate, cell: &Cell, times: Times) -> (
     let (reads, writes) = load::offer(set.readers(), writers, &load);
     (Measured { reads, writes }, (writes.thread_max * writers_len) as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_was_killed_is_completed_by_the_next_one() -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let out = dir.path().to_string_lossy().into_owned();
+        let args = ["--toy", "--only", "grid", "--out", &out].map(str::to_owned);
+        run(&args)?;
+        let csv = dir.path().join("grid.csv");
+        let whole = fs::read_to_string(&csv)?;
+        let count = whole.lines().count();
+        assert_eq!(count, 1 + CANDIDATES.len() * Cell::all(100).len());
+        // It was killed while it wrote a row.
+        let measured: Vec<&str> = whole.lines().take(count / 2).collect();
+        let next = whole.lines().nth(count / 2).unwrap_or_default();
+        fs::write(&csv, format!("{}\n{}", measured.join("\n"), &next[..next.len() - 1]))?;
+        run(&args)?;
+        let completed = fs::read_to_string(&csv)?;
+        assert_eq!(completed.lines().count(), count);
+        let lines: BTreeSet<&str> = completed.lines().collect();
+        assert!(measured.iter().all(|row| lines.contains(row)));
+        assert!(!lines.contains(&next[..next.len() - 1]));
+        Ok(())
+    }
+}

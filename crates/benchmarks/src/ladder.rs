@@ -72,7 +72,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let text = format!(
         "# Benchmarks: the ladder of REST and of every POST\n\nWritten by `cargo xtask bench ladder`. {}\n\
          {bars}{tables}",
-        report.source()
+        report.sources()?
     );
     report.write("README.md", &text)
 }

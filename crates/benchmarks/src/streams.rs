@@ -63,18 +63,18 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         progress: Progress::new("streams, minutes", selected.map(|part| part.minutes).sum()),
         part_minutes: 0.0,
     };
-    let mut text = format!(
-        "# Benchmarks: allocations of streams\n\nWritten by `cargo xtask bench streams`. {}\n",
-        report.source()
-    );
+    let mut tables = String::new();
     for part in &PARTS {
         measurement.part_minutes = part.minutes;
-        let tables = (part.run)(&mut measurement, is_selected(part))?;
-        println!("{tables}");
-        text.push_str(&tables);
+        let of_part = (part.run)(&mut measurement, is_selected(part))?;
+        println!("{of_part}");
+        tables.push_str(&of_part);
     }
     let delivered = measurement.deliveries.table(servers);
     println!("{delivered}");
-    text.push_str(&delivered);
+    let text = format!(
+        "# Benchmarks: allocations of streams\n\nWritten by `cargo xtask bench streams`. {}\n{tables}{delivered}",
+        report.sources()?
+    );
     report.write("README.md", &text)
 }

@@ -40,7 +40,6 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
 }
 
 fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
-    run.prepare()?;
     run.program_rounds().into_iter().try_for_each(|round| measure_round(run, rows, round))
 }
 
@@ -58,6 +57,7 @@ fn measure_round(
         run.progress.skip(run.size.start.as_secs_f64());
         return Ok(());
     }
+    run.prepare()?;
     let node = run.nodes.start(program, &HydrantOptions::default())?;
     run.progress.add(run.size.start.as_secs_f64());
     for scans in missing {

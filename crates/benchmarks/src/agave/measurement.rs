@@ -151,8 +151,11 @@ impl<'a> Measurement<'a> {
         self.progress = Progress::new("agave, seconds", seconds);
     }
 
-    /// Makes the histories of the nodes, unless they exist.
+    /// Makes the histories of the nodes, unless they exist. A part without a missing row does not need them.
     pub(super) fn prepare(&mut self) -> Result<()> {
+        if self.nodes.have_histories() {
+            return Ok(());
+        }
         let seconds = self.nodes.history_seconds();
         self.nodes.make_histories()?;
         if seconds > 0.0 {

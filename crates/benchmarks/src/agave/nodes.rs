@@ -122,11 +122,13 @@ impl Nodes {
         if self.programs().iter().any(is_missing) { self.history_size.seconds() } else { 0.0 }
     }
 
+    /// Whether [`Self::make_histories`] has been called.
+    pub(super) fn have_histories(&self) -> bool {
+        self.hydrant_history.is_some()
+    }
+
     /// Makes the history of each program that has none, all at once.
     pub(super) fn make_histories(&mut self) -> Result<()> {
-        if self.hydrant_history.is_some() {
-            return Ok(());
-        }
         let this = &*self;
         let histories = std::thread::scope(|threads| {
             let make = |program| threads.spawn(move || this.history_or_new(program));

@@ -52,7 +52,6 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
 }
 
 fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
-    run.prepare()?;
     let is_permitted = |case: &&Case| case.node_nice >= 0 || may_raise_priority();
     for round in 0..run.size.rounds {
         for case in CASES.iter().take(run.size.priorities_max).filter(is_permitted) {
@@ -61,6 +60,7 @@ fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
                 run.progress.skip(seconds);
                 continue;
             }
+            run.prepare()?;
             let nice = case.node_nice;
             let options = HydrantOptions { nice, ..HydrantOptions::without_response_cache() };
             let node = run.nodes.start(Program::Hydrant, &options)?;

@@ -53,7 +53,6 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
 }
 
 fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
-    run.prepare()?;
     for ProgramRound { program, round } in run.program_rounds() {
         for column in Column::ALL.into_iter().filter(|column| column.program() == program) {
             measure_column(run, rows, column, round)?;
@@ -81,6 +80,7 @@ fn measure_column(
         run.progress.skip(run.size.start.as_secs_f64());
         return Ok(());
     }
+    run.prepare()?;
     let node = run.nodes.start(column.program(), &column.options())?;
     run.progress.add(run.size.start.as_secs_f64());
     for (suite, scans) in missing {

@@ -91,7 +91,6 @@ fn cells(run: &Measurement<'_>) -> Vec<Cell> {
 }
 
 fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
-    run.prepare()?;
     let each = run.size.start + run.size.warm_up + run.size.thread_measured;
     for round in 0..run.size.thread_rounds {
         for cell in cells(run) {
@@ -100,6 +99,7 @@ fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
                 run.progress.skip(each.as_secs_f64());
                 continue;
             }
+            run.prepare()?;
             let node = run.nodes.start(Program::Hydrant, &cell.options())?;
             let loops = BusyLoops::start(cell.loops, 0);
             let cells = measure_blocks(run, &node, run.size.thread_measured)?;

@@ -1,7 +1,8 @@
 //! The tables and plots of the grid.
 //!
 //! Shape: nine tables and plots as `parse.py` of dashmap-benchmark makes them: for each profile and each variable the
-//! mean duration at each value of the variable, over the cells whose other variables are in the profile.
+//! mean duration at each value of the variable, over the cells whose other variables are in the profile. They are left
+//! out until all cells are measured: a mean over some of the cells is that of other loads.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -27,21 +28,31 @@ const MEASURES: [(Measure, &str); 4] = [
 /// Writes README.md and the plots, and prints the comparison.
 pub(super) fn write(report: &Report, results: &Results, like: &str, level_max: u32) -> Result<()> {
     let cells = Cell::all(level_max);
-    let comparison = comparison(results, &cells);
+    let missing = results.missing(Part::Grid, &cells);
+    let comparison = if missing == 0 {
+        comparison(results, &cells)
+    } else {
+        let all = cells.len() * CANDIDATES.len();
+        format!(
+            "\n{missing} of {all} rows of the grid are not measured: its tables are left out.\n"
+        )
+    };
     println!("{comparison}{like}");
     let mut text = format!(
         "# Benchmarks: contention grid\n\nWritten by `cargo xtask bench contention`. {}\nRows by commit: {}.\n\n\
          Seconds until the work of a second is done: `~` marks values with an extrapolated cell. Each candidate has \
          one hot key. A read copies all of its entries, in the form that the lookup of their records needs. \
          [grid.csv](grid.csv) has every cell with its commit, [like.csv](like.csv) the rounds of the last tables.\n",
-        report.source(),
+        report.sources()?,
         results.rows.commits()
     );
     text.push_str(&comparison);
-    for profile in &PROFILES {
-        profile_tables(&mut text, report, results, &cells, profile)?;
+    if missing == 0 {
+        for profile in &PROFILES {
+            profile_tables(&mut text, report, results, &cells, profile)?;
+        }
+        separate_timers(&mut text, results, &cells);
     }
-    separate_timers(&mut text, results, &cells);
     focused_runs(&mut text, results, level_max);
     ends(&mut text, results, level_max);
     text.push_str(like);
@@ -292,6 +303,28 @@ mod tests {
     use super::super::load::Side;
     use super::super::results::{COLUMNS, KEY_LEN, Measured};
     use super::*;
+
+    #[test]
+    fn tables_of_means_are_left_out_until_all_cells_are_measured() -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let out = dir.path().to_string_lossy().into_owned();
+        let report = Report::open("contention", &["--out".to_owned(), out], true)?;
+        let mut results = Results { rows: report.rows("a.csv", KEY_LEN, COLUMNS)?, offered: 1.0 };
+        let side = Side { offered: 10, served: 10, seconds: 2.0, cpu: 0.0, thread_max: 0 };
+        let measured = Measured { reads: side, writes: side };
+        let cells = Cell::all(10);
+        let all = cells.iter().flat_map(|cell| CANDIDATES.map(|(name, _)| (name, cell)));
+        let document = || std::fs::read_to_string(dir.path().join("README.md"));
+        for (name, cell) in all {
+            write(&report, &results, "", 10)?;
+            assert!(!document()?.contains("## "), "before {name}, {cell:?}");
+            results.push(Part::Grid, name, cell, &measured)?;
+        }
+        write(&report, &results, "", 10)?;
+        assert!(document()?.contains("## Ours compared with the best rival"));
+        assert!(document()?.contains("## Light load, by prior entries"));
+        Ok(())
+    }
 
     #[test]
     fn a_profile_has_the_mean_of_its_cells_at_each_value() -> Result<()> {

@@ -122,12 +122,11 @@ impl Rounds<'_> {
         Ok(())
     }
 
+    /// Returns the median of all rounds; `None` if one was not measured.
     fn median(&self, work: &str, entries: usize, candidate: &str) -> Option<f64> {
-        let rounds = 0..self.size.rounds;
-        let rounds =
-            rounds.filter_map(|round| self.rows.number(&key(work, entries, candidate, round), 0));
-        let all: Vec<f64> = rounds.collect();
-        (!all.is_empty()).then(|| median(all))
+        let rounds = (0..self.size.rounds)
+            .map(|round| self.rows.number(&key(work, entries, candidate, round), 0));
+        rounds.collect::<Option<Vec<f64>>>().map(median)
     }
 
     fn tables(&self) -> String {

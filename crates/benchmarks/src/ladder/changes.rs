@@ -174,7 +174,9 @@ pub(super) fn table(rows: &Rows, bars: &mut Bars) -> String {
     if lines.is_empty() {
         return lines;
     }
-    bars.at_most("ladder_stale_after_change", stale_sum, "responses", 0.0);
+    if ROWS.iter().all(|row| is_measured(rows, row)) {
+        bars.at_most("ladder_stale_after_change", stale_sum, "responses", 0.0);
+    }
     let about = format!(
         "One connection, one request at a time, to the node with its cache. The first response after a block with a \
          write to its data, compared with the same response before and with a constant response. A response is stale \

@@ -351,7 +351,7 @@ impl CacheCounters {
 
 fn table(run: &mut Measurement<'_>, rows: &Rows) -> Result<String> {
     let mut lines = String::new();
-    let mut points = Vec::new();
+    let mut points: Vec<Point> = Vec::new();
     let mut stale_sum = 0.0;
     for (position, hit_percent) in HIT_PERCENTS.into_iter().enumerate() {
         let cells = (0..run.size.rounds).map(|round| Cell { hit_percent, round });
@@ -380,7 +380,9 @@ fn table(run: &mut Measurement<'_>, rows: &Rows) -> Result<String> {
     if lines.is_empty() {
         return Ok(lines);
     }
-    run.bars.at_most("ladder_stale_at_hit_rates", stale_sum, "responses", 0.0);
+    if points.len() == HIT_PERCENTS.len() {
+        run.bars.at_most("ladder_stale_at_hit_rates", stale_sum, "responses", 0.0);
+    }
     let marks = HIT_PERCENTS.iter().enumerate();
     let marks = marks.map(|(position, percent)| (position as f64, format!("{percent} %")));
     let x = Axis::linear("share of requests for hot lists", -0.5, 4.5).with_marks(marks);

@@ -6,6 +6,8 @@
 //! a node with blocks of 400 ms.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -30,7 +32,7 @@ use super::submission::PATH as SUBMISSION_PATH;
 use crate::median::median;
 use crate::report::{Rows, table_head};
 
-/// Source of the rows of a replayed log, in the CSV.
+/// Source of the rows of a replayed log, in the CSV: followed by the hash of its text.
 const REPLAY: &str = "log";
 const PUBLISHED: &str = "published";
 
@@ -70,41 +72,51 @@ pub(super) fn seconds(size: &Size) -> f64 {
 pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String> {
     let columns = [&["source", "interface", "round", "sent", "failed"][..], &SAMPLE_COLUMNS];
     let mut rows = run.report.rows("mix.csv", 3, &columns.concat())?;
-    let keys = keys(run);
+    let kinds = kinds(run)?;
+    let keys = keys(run, &kinds);
     let missing = keys.iter().filter(|key| rows.find(*key).is_none()).count();
     if is_selected {
         run.progress.skip(seconds(&run.size) - missing as f64 * run.size.mix_seconds());
     }
     if is_selected && missing > 0 {
-        measure(run, &mut rows)?;
+        measure(run, &mut rows, &keys)?;
     }
-    Ok(table(run, &rows))
+    Ok(table(run, &rows, &kinds))
 }
 
-/// Source and name of the interface of each kind of row.
-fn kinds(run: &Measurement<'_>) -> Vec<[String; 2]> {
-    match run.replay {
-        Some(_) => vec![[REPLAY.to_owned(), "as in the log".to_owned()]],
-        None => Interface::ALL.map(|it| [PUBLISHED.to_owned(), it.name().to_owned()]).to_vec(),
-    }
+/// Returns source and name of the interface of each kind of row.
+fn kinds(run: &Measurement<'_>) -> Result<Vec<[String; 2]>> {
+    let Some(path) = run.replay else {
+        let kinds = Interface::ALL.map(|it| [PUBLISHED.to_owned(), it.name().to_owned()]);
+        return Ok(kinds.to_vec());
+    };
+    let text = fs::read(path).with_context(|| format!("read {path}"))?;
+    Ok(vec![[log_source(&text), "as in the log".to_owned()]])
 }
 
-fn keys(run: &Measurement<'_>) -> Vec<[String; 3]> {
-    let rounds = |kind: [String; 2]| {
-        let [source, interface] = kind;
+/// Returns the source of a log's rows. The rows of another log, or of an earlier state of this one, do not count.
+fn log_source(text: &[u8]) -> String {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    format!("{REPLAY} {:016x}", hasher.finish())
+}
+
+fn keys(run: &Measurement<'_>, kinds: &[[String; 2]]) -> Vec<[String; 3]> {
+    let rounds = |kind: &[String; 2]| {
+        let [source, interface] = kind.clone();
         (0..run.size.rounds)
             .map(move |round| [source.clone(), interface.clone(), round.to_string()])
     };
-    kinds(run).into_iter().flat_map(rounds).collect()
+    kinds.iter().flat_map(rounds).collect()
 }
 
-fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
+fn measure(run: &mut Measurement<'_>, rows: &mut Rows, keys: &[[String; 3]]) -> Result<()> {
     let node = start_node(run.fixture, &["--cache-bytes-max", CACHE_BYTES])?;
     let inputs = make_history(run.fixture, &node)?;
     let log = run.replay.map(read_log).transpose()?;
     let endpoint = Endpoint::from(node.rpc);
-    for key in keys(run) {
-        if rows.find(&key).is_some() {
+    for key in keys {
+        if rows.find(key).is_some() {
             continue;
         }
         let entries = match &log {
@@ -127,7 +139,7 @@ fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
             key[1]
         );
         let head = [counts.total().to_string(), counts.failed().to_string()];
-        rows.push(&key, &[&head[..], &Sample::new(&measured).cells()].concat())?;
+        rows.push(key, &[&head[..], &Sample::new(&measured).cells()].concat())?;
         run.progress.add(run.size.mix_seconds());
     }
     Ok(())
@@ -263,9 +275,9 @@ fn rest_paths(method: &str, fixture: &Fixture, inputs: &Inputs) -> Vec<String> {
     }
 }
 
-fn table(run: &Measurement<'_>, rows: &Rows) -> String {
+fn table(run: &Measurement<'_>, rows: &Rows, kinds: &[[String; 2]]) -> String {
     let mut lines = String::new();
-    for [source, interface] in kinds(run) {
+    for [source, interface] in kinds {
         let sample = |round: usize| {
             let key = [source.clone(), interface.clone(), round.to_string()];
             let counts = [rows.number(&key, 0)?, rows.number(&key, 1)?];
@@ -292,7 +304,10 @@ fn table(run: &Measurement<'_>, rows: &Rows) -> String {
         return lines;
     }
     let source = match run.replay {
-        Some(path) => format!("Source of the requests: the log `{path}` (`--replay`)."),
+        Some(path) => {
+            let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
+            format!("Source of the requests: the log `{name}` (`--replay`).")
+        }
         None => format!(
             "Source of the weights: {PUBLISHED_MIX_SOURCE}: {}. No provider publishes shares by method.",
             weights()
@@ -336,6 +351,14 @@ mod tests {
             assert_eq!(has(Interface::Rest), count.method != "getBlocks", "{}", count.method);
         }
         Ok(())
+    }
+
+    #[test]
+    fn the_rows_of_another_log_have_another_source() {
+        let source = log_source(b"{\"method\":\"getSlot\"}\n");
+        assert!(source.starts_with("log "), "{source}");
+        assert_eq!(source, log_source(b"{\"method\":\"getSlot\"}\n"));
+        assert_ne!(source, log_source(b"{\"method\":\"getBlock\"}\n"));
     }
 
     #[test]

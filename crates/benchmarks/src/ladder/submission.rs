@@ -110,6 +110,8 @@ fn measure(run: &Measurement<'_>, rows: &mut Rows, seconds: &mut Rows) -> Result
         format!("{:.3}", sample.cpu_us),
         format!("{ceiling:.1}"),
     ];
+    // Those of a run that was stopped before its own row was written.
+    seconds.remove_rows(|_| true)?;
     for (second, counts) in stats.seconds.iter().enumerate() {
         seconds.push(&[second.to_string()], &[counts.ok.to_string()])?;
     }

@@ -35,7 +35,7 @@ pub(super) fn write(report: &Report, results: &Results, size: &Size) -> Result<(
          set-up, [cycles.csv](cycles.csv) for each cycle, [memory.csv](memory.csv) for each second, \
          [parts.csv](parts.csv) for each part of the memory.\n{tables}\n![Resident memory](memory.svg)\n\n\
          ![Time until all pairs are subscribed](cycles.svg)\n",
-        report.source(),
+        report.sources()?,
         results.commits(),
         size.sets.clients,
         size.sets.pairs(),

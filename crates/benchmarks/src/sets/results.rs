@@ -121,6 +121,7 @@ impl Results {
     /// Adds the rows of a set-up. The row that makes it complete is the last.
     pub(super) fn push(&mut self, size: &Size, set_up: &SetUp, observed: &Observed) -> Result<()> {
         let name = set_up.name.to_string();
+        self.remove_incomplete(&name)?;
         let blocks = ConfirmedBlocks::new(observed, size.probe());
         let cycles = blocks.cycles(&observed.periods);
         for sample in &observed.samples {
@@ -142,6 +143,14 @@ impl Results {
         let complete = cycles.iter().filter(|cycle| cycle.clients == size.sets.clients).count();
         let cells = summary_cells(size, observed, &blocks, complete);
         self.set_ups.push(&[name], &cells)
+    }
+
+    /// Removes the rows that an earlier run had written of a set-up when it was stopped.
+    fn remove_incomplete(&mut self, name: &str) -> Result<()> {
+        for rows in [&mut self.cycles, &mut self.samples, &mut self.parts] {
+            rows.remove_rows(|key| key[0] == name)?;
+        }
+        Ok(())
     }
 
     /// Returns a value of a set-up.
@@ -263,4 +272,23 @@ fn activity_cells(activity: &Activity) -> [String; ACTIVITY_LEN] {
         format!("{:.2}", lag.p99),
         format!("{:.2}", lag.max),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_set_up_that_did_not_end_are_removed() -> Result<()> {
+        let report = Report::open("sets", &[], true)?;
+        let mut results = Results::open(&report)?;
+        for name in ["b", "e"] {
+            let key = [name.to_owned(), "0000001.0".to_owned()];
+            results.samples.push(&key, &["7", "6", "0.5"].map(str::to_owned))?;
+        }
+        results.remove_incomplete("e")?;
+        assert_eq!(results.memory('e').len(), 0);
+        assert_eq!(results.memory('b').len(), 1);
+        Ok(())
+    }
 }

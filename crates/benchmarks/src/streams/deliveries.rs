@@ -1,6 +1,7 @@
 //! The streams that each server was sent in all rounds of a part, and those that it has received.
 //!
-//! Shape: a row for each start of a server, written when its rounds are over: `delivered.csv`.
+//! Shape: a row for each start of a server: `delivered.csv`. It is replaced after each cell, before the cell's own rows
+//! are written, so that no stream of a measured cell is missing after a stop.
 //! Not here: the streams of a fresh server (`cold`, which ends with an error if one is missing).
 
 use anyhow::Result;
@@ -14,18 +15,29 @@ const OURS: &str = "ours";
 /// The deliveries of all parts.
 pub(super) struct Deliveries(Rows);
 
+/// The key of a start of a server.
+pub(super) struct ServerStart([String; 3]);
+
 impl Deliveries {
     pub(super) fn open(report: &Report) -> Result<Self> {
         let columns = ["part", "server", "start", "sent", "received"];
         Ok(Self(report.rows("delivered.csv", 3, &columns)?))
     }
 
-    /// Adds the row of a server whose rounds are over.
-    pub(super) fn push(&mut self, part: &str, contender: &mut Contender) -> Result<()> {
-        let Delivery { sent, received } = contender.delivery()?;
-        let start = self.0.keys().filter(|key| key[0] == part && key[1] == contender.name).count();
-        let key = [part.to_owned(), contender.name.clone(), start.to_string()];
-        self.0.push(&key, &[sent.to_string(), received.to_string()])
+    /// Returns the key of a server that was started for a part.
+    pub(super) fn new_start(&self, part: &str, server: &str) -> ServerStart {
+        let start = self.0.keys().filter(|key| key[0] == part && key[1] == server).count();
+        ServerStart([part.to_owned(), server.to_owned(), start.to_string()])
+    }
+
+    /// Writes the streams of a server since its start.
+    pub(super) fn record(&mut self, start: &ServerStart, contender: &mut Contender) -> Result<()> {
+        self.write(start, contender.delivery()?)
+    }
+
+    fn write(&mut self, start: &ServerStart, delivery: Delivery) -> Result<()> {
+        let Delivery { sent, received } = delivery;
+        self.0.push(&start.0, &[sent.to_string(), received.to_string()])
     }
 
     /// Returns the table of all servers, and prints the bar. No stream of ours may be lost.
@@ -71,9 +83,14 @@ mod tests {
     fn the_rows_of_a_server_are_summed_up() -> Result<()> {
         let report = Report::open("streams", &[], true)?;
         let mut deliveries = Deliveries::open(&report)?;
-        for (part, start, sent, received) in [("warm", "0", "10", "10"), ("cells", "0", "5", "3")] {
-            let key = [part, OURS, start].map(str::to_owned);
-            deliveries.0.push(&key, &[sent.to_owned(), received.to_owned()])?;
+        let warm = deliveries.new_start("warm", OURS);
+        // The streams of a start are counted once, after each of its cells.
+        for streams in [4, 10] {
+            deliveries.write(&warm, Delivery { sent: streams, received: streams })?;
+        }
+        for delivery in [Delivery { sent: 2, received: 2 }, Delivery { sent: 3, received: 1 }] {
+            let cells = deliveries.new_start("cells", OURS);
+            deliveries.write(&cells, delivery)?;
         }
         assert_eq!(deliveries.sum(OURS), Some(Delivery { sent: 15, received: 13 }));
         assert_eq!(deliveries.sum("quinn"), None);

@@ -20,7 +20,6 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
     let columns = ["server", "site", "allocations_per_1000_streams", "bytes_per_1000_streams"];
     let mut rows = run.report.rows("sites.csv", 2, &columns)?;
     let key = |server: &str, site: &str| [server.to_owned(), site.to_owned()];
-    let mut sites = BTreeSet::new();
     let servers = run.servers;
     let share = 1.0 / servers.len() as f64;
     for name in servers {
@@ -28,16 +27,22 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
         if is_selected && is_measured {
             run.skip(share);
         } else if is_selected {
-            for (site, allocations) in measure(name, run.size.sites)? {
+            let measured = measure(name, run.size.sites)?;
+            // Those of a run that was stopped while it wrote them.
+            rows.remove_rows(|key| key[0] == *name)?;
+            for (site, allocations) in measured {
                 let Allocations { count, bytes } = allocations;
                 rows.push(&key(name, &site), &[format!("{count:.3}"), format!("{bytes:.1}")])?;
             }
             run.complete(share);
         }
-        sites.extend(rows.keys().filter(|row| row[0] == *name).map(|row| row[1].clone()));
     }
+    let is_complete = |name: &&&str| rows.find(&key(name, TOTAL)).is_some();
+    let complete: Vec<&str> = servers.iter().rev().filter(is_complete).copied().collect();
+    let of_complete = rows.keys().filter(|row| complete.contains(&row[0].as_str()));
+    let sites: BTreeSet<String> = of_complete.map(|row| row[1].clone()).collect();
     let counts = |site: &str| -> Vec<Option<f64>> {
-        run.servers.iter().rev().map(|name| rows.number(&key(name, site), 0)).collect()
+        complete.iter().map(|name| rows.number(&key(name, site), 0)).collect()
     };
     let mut lines: Vec<(f64, String)> = Vec::new();
     for site in &sites {
@@ -60,7 +65,7 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
     }
     lines.sort_by(|one, other| other.0.total_cmp(&one.0));
     let mut columns = vec!["site"];
-    columns.extend(run.servers.iter().rev());
+    columns.extend(&complete);
     let about = format!(
         "Allocations in 1,000 streams of 300 bytes, of {} over one connection, without those of the connection itself. \
          Counted by Valgrind's DHAT, under which fewer datagrams arrive at once. `-`: no such site. Commits: {}.",
