@@ -13,7 +13,8 @@
 //! discarded.
 //! Not here: frames that belong to no call. h2 ends a connection with streams that are reset before their call starts
 //! (20 at once) or that it refuses itself (1,024), and one with CONTINUATION frames without an end. It acknowledges one
-//! PING or SETTINGS frame before it reads the next one, which bounds their memory.
+//! PING or SETTINGS frame before it reads the next one, which bounds their memory. The rate of all reads bounds their
+//! cost (`read_rate`).
 
 use std::future::poll_fn;
 use std::pin::pin;

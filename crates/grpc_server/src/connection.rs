@@ -4,7 +4,8 @@
 //! streams that are not read ([`UnreadStreams`](crate::unread_streams)), the time until HTTP/2 starts. A client that
 //! does not read the rest of an ended subscription within `Config::close_timeout_ms` is disconnected
 //! ([`StatusTimer`](crate::status_timer::StatusTimer)); one that does not acknowledge HTTP/2's pings too, one that has
-//! no accepted call for `Config::idle_timeout_ms`, and one with too many calls beyond its rate (`call_rate`).
+//! no accepted call for `Config::idle_timeout_ms`, and one with too many calls beyond its rate (`call_rate`). A
+//! connection is read at the rate of its address (`read_rate`).
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -13,6 +14,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use clients::ClientId;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -24,9 +26,10 @@ use crate::config::{Config, STREAM_WINDOW_BYTES};
 use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
 use crate::dispatcher::{Dispatcher, Service};
+use crate::read_rate::ReadRate;
 use crate::socket::{Socket, SocketState};
 use crate::tls::{self, TlsAcceptor};
-use crate::transport::Transport;
+use crate::transport::{Transport, TransportStream};
 
 /// Bytes of a request's headers.
 const HEADERS_BYTES_MAX: u32 = 16 << 10;
@@ -49,15 +52,15 @@ pub(crate) async fn serve<S: Service>(
     let peer = socket.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |it| it.ip());
     let reached = socket.local_addr().ok().map(|it| it.ip());
     let deadline = Instant::now() + server.config.handshake_timeout();
-    let transport = match acceptor {
-        None => Transport::Plain(socket),
+    let stream = match acceptor {
+        None => TransportStream::Plain(socket),
         Some(acceptor) => {
             let stream = tokio::select! {
                 stream = tls::handshake(&*acceptor, socket, peer, deadline) => stream,
                 () = wait_until_closing(&mut closing) => return,
             };
             match stream {
-                Ok(stream) => Transport::Tls(stream),
+                Ok(stream) => TransportStream::Tls(stream),
                 Err(end) => return server.counters.record(end),
             }
         }
@@ -73,7 +76,8 @@ pub(crate) async fn serve<S: Service>(
         let context = Arc::clone(&shared_context);
         async move { Ok::<_, Infallible>(dispatcher.call(request, &context).await) }
     });
-    let socket = Socket::new(transport);
+    let read_rate = ReadRate::new(Arc::clone(&server), ClientId::from_ip(peer));
+    let socket = Socket::new(Transport::new(stream, read_rate));
     let state = socket.state();
     let connection = builder.serve_connection(socket, calls);
     tokio::pin!(connection);

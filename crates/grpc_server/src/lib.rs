@@ -28,6 +28,7 @@ mod health;
 mod message_buffer;
 mod method;
 mod metrics;
+mod read_rate;
 mod refusal;
 mod request_body;
 mod request_budget;
