@@ -1,8 +1,9 @@
 //! Rate limits of a client: requests and bytes per second.
 //!
 //! Shape: one [`TokenBucket`] for each client and each rate. A request that exceeds the burst is refused with the time
-//! to wait. Bytes are counted as they are sent: those of a long response wait until they are due
-//! ([`RateLimiter::reserve_bytes`]), and a request is refused while the client is more than [`ADMITTED_BURST`] ahead.
+//! to wait, or waits until it is due ([`RateLimiter::reserve_request`]). Bytes are counted as they are sent: those of a
+//! long response wait until they are due ([`RateLimiter::reserve_bytes`]), and a request is refused while the client is
+//! more than [`ADMITTED_BURST`] ahead.
 //! Bounds: a client owes at most [`DEBT_MAX`] and one reservation. The table has [`CLIENTS_MAX`] clients that have used
 //! some of their allowance, about 64 bytes each; clients past that share one allowance. Without limits it is
 //! empty.
@@ -225,6 +226,29 @@ impl RateLimiter {
         })
     }
 
+    /// Charges one request, and returns the time until it is due: one second's worth is due at once. A client with an
+    /// API key has this rate as well; the limits of its tier are not charged.
+    ///
+    /// Errors: the time until the request would be due, which is longer than `wait_max`. Nothing is charged.
+    pub fn reserve_request(
+        &self,
+        client: ClientId,
+        wait_max: Duration,
+        now: Duration,
+    ) -> Result<Duration, Duration> {
+        let requests_per_s = self.limits.requests_per_s;
+        if requests_per_s == 0 {
+            return Ok(Duration::ZERO);
+        }
+        let cost = Duration::from_secs(1) / requests_per_s;
+        self.with_buckets(client, now, |buckets| {
+            match buckets.requests.try_take(cost, BURST + wait_max, now) {
+                Ok(()) => Ok(buckets.requests.time_to_full(now).saturating_sub(BURST)),
+                Err(excess) => Err(wait_max + excess),
+            }
+        })
+    }
+
     /// Charges requests that are admitted unconditionally.
     pub fn charge_requests(&self, client: ClientId, requests: u32, now: Duration) {
         if let Some(keys) = &self.api_keys {
@@ -336,6 +360,24 @@ mod tests {
         assert!(admitted(B, ms(0)), "another client does not notice");
         let mut steady = (0..10_000).step_by(10).filter(|now| admitted(A, ms(*now)));
         assert!((98..=100).contains(&steady.by_ref().count()), "ten seconds at ten a second");
+    }
+
+    #[test]
+    fn reserved_requests_are_due_at_the_rate_until_they_would_wait_too_long() {
+        let limiter = RateLimiter::new(Limits { requests_per_s: 10, bytes_per_s: 0 });
+        let reserve = |client, now| limiter.reserve_request(client, ms(300), now);
+        for _ in 0..10 {
+            assert_eq!(reserve(A, ms(0)), Ok(ms(0)));
+        }
+        for due in [100, 200, 300] {
+            assert_eq!(reserve(A, ms(0)), Ok(ms(due)));
+        }
+        assert_eq!(reserve(A, ms(0)), Err(ms(400)));
+        assert_eq!(reserve(A, ms(50)), Err(ms(350)), "the refused one was not charged");
+        assert_eq!(reserve(A, ms(100)), Ok(ms(300)));
+        assert_eq!(reserve(B, ms(100)), Ok(ms(0)), "another client does not notice");
+        let unlimited = RateLimiter::new(Limits::default());
+        assert_eq!(unlimited.reserve_request(A, ms(0), ms(0)), Ok(ms(0)));
     }
 
     #[test]

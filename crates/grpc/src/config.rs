@@ -25,6 +25,9 @@ pub struct Config {
     pub connection_streams_max: usize,
     /// Subscriptions of all connections; one more gets `RESOURCE_EXHAUSTED`.
     pub subscriptions_max: usize,
+    /// Calls of one client a second, refused ones and new connections included; one second's worth may come at once. A
+    /// call beyond them waits for up to two seconds, then it is refused. 0: no limit.
+    pub calls_per_s: u32,
     /// Bytes of one request message.
     pub request_bytes_max: usize,
     /// Bytes of request messages of all connections that are incomplete or not decoded.
@@ -93,6 +96,7 @@ impl Default for Config {
             connections_per_address_max: transport.connections_per_address_max,
             connection_streams_max: transport.connection_streams_max,
             subscriptions_max: transport.subscriptions_max,
+            calls_per_s: transport.calls_per_s,
             request_bytes_max: transport.request_bytes_max,
             incoming_bytes_max: transport.incoming_bytes_max,
             handshake_timeout_ms: transport.handshake_timeout_ms,
@@ -129,6 +133,7 @@ impl Config {
             connections_per_address_max: self.connections_per_address_max,
             connection_streams_max: self.connection_streams_max,
             subscriptions_max: self.subscriptions_max,
+            calls_per_s: self.calls_per_s,
             request_bytes_max: self.request_bytes_max,
             incoming_bytes_max: self.incoming_bytes_max,
             handshake_timeout_ms: self.handshake_timeout_ms,

@@ -25,14 +25,6 @@ pub(crate) struct Access {
     pub(crate) authenticator: Option<Authenticator>,
 }
 
-/// The client of an admitted call.
-pub(crate) struct AdmittedClient {
-    /// The API key of the call, or the address of its connection.
-    pub(crate) client: ClientId,
-    /// The permit of its key for a stream.
-    pub(crate) key: Option<Permit>,
-}
-
 impl Access {
     /// Returns whether a client needs credentials.
     pub(crate) fn needs_token(&self) -> bool {
@@ -44,27 +36,24 @@ impl Access {
         headers.get(TOKEN_HEADER).is_some_and(|given| token.matches(given.as_bytes()))
     }
 
-    /// Returns the client of a call: its address, or its API key if clients have some. The call is charged to a key, and
-    /// a stream gets a permit.
-    pub(crate) fn admit(
+    /// Returns the client of a call: its API key if clients have some, or its address.
+    ///
+    /// Errors: the refusal of a call without valid credentials.
+    pub(crate) fn identify(
         &self,
         state: &ServerState,
         request: &http::Request<Incoming>,
         peer: IpAddr,
-        method: &str,
-        is_stream: bool,
-    ) -> Result<AdmittedClient, Refusal> {
+    ) -> Result<ClientId, Refusal> {
         if !self.has_token(request.headers()) {
             state.counters.record(Event::Unauthenticated);
             return Err(Status::unauthenticated("x-token is missing or wrong").into());
         }
         let address = ClientId::from_ip(peer);
-        let Some(authenticator) = &self.authenticator else {
-            return Ok(AdmittedClient { client: address, key: None });
-        };
+        let Some(authenticator) = &self.authenticator else { return Ok(address) };
         let mut uri = request.uri().clone();
         let found = authenticator.authenticate(&mut uri, request.headers(), Some(peer), address);
-        let client = found.map_err(|err| {
+        found.map_err(|err| {
             state.counters.record(Event::Unauthenticated);
             let status = match err {
                 AuthError::Origin | AuthError::Address => {
@@ -76,7 +65,19 @@ impl Access {
                 }
             };
             Refusal { status, delay: authenticator.delay_failure(address) }
-        })?;
+        })
+    }
+
+    /// Charges a call to the API key of its client, if it has one. Returns the permit of the key for a stream.
+    ///
+    /// Errors: the refusal of a call that the key may not make, or not now.
+    pub(crate) fn admit(
+        &self,
+        client: ClientId,
+        method: &str,
+        is_stream: bool,
+    ) -> Result<Option<Permit>, Refusal> {
+        let Some(authenticator) = &self.authenticator else { return Ok(None) };
         let exhausted = |reached: LimitReached| Refusal {
             status: Status::resource_exhausted(reached.to_string()),
             delay: authenticator.delay_refusal(client),
@@ -86,11 +87,7 @@ impl Access {
             return Err(Status::permission_denied(message).into());
         }
         authenticator.admit_call(client, method).map_err(exhausted)?;
-        let key = if is_stream {
-            Some(authenticator.open_stream(client).map_err(exhausted)?)
-        } else {
-            None
-        };
-        Ok(AdmittedClient { client, key })
+        let permit = is_stream.then(|| authenticator.open_stream(client)).transpose();
+        permit.map_err(exhausted)
     }
 }

@@ -28,8 +28,13 @@ pub struct Config {
     /// subscription beyond the rest gets `RESOURCE_EXHAUSTED`. The window of a connection has 512 bytes for each, up to
     /// 1 MiB (about 1,900 streams).
     pub connection_streams_max: usize,
-    /// Subscriptions of all connections; one more gets `RESOURCE_EXHAUSTED`.
+    /// Subscriptions of all connections; one more gets `RESOURCE_EXHAUSTED`. As many calls may wait for the rates of
+    /// their clients.
     pub subscriptions_max: usize,
+    /// Calls of one client a second, refused ones and new connections included; one second's worth may come at once. A
+    /// call beyond them waits for up to two seconds, then it is refused. 0: no limit. A larger value lets one client
+    /// delay the others more: 23,000 calls a second used two cores.
+    pub calls_per_s: u32,
     /// Bytes of one request message.
     pub request_bytes_max: usize,
     /// Bytes that a shorter request counts as, in the rate of its client: 8 MiB a second. A larger value limits the work
@@ -64,6 +69,7 @@ impl Default for Config {
             connections_per_address_max: None,
             connection_streams_max: 200,
             subscriptions_max: 1_000,
+            calls_per_s: 500,
             request_bytes_max: 4 << 20,
             request_cost_bytes_min: 4 << 10,
             incoming_bytes_max: 64 << 20,

@@ -3,8 +3,9 @@
 //! Bounds: streams, bytes of headers, windows, short frames that are not read (`Config::connection_window_bytes`),
 //! streams that are not read ([`UnreadStreams`](crate::unread_streams)), the time until HTTP/2 starts. A client that
 //! does not read the rest of an ended subscription within `Config::close_timeout_ms` is disconnected
-//! ([`StatusTimer`]); one that does not acknowledge HTTP/2's pings too, and one that has no accepted call for
-//! `Config::idle_timeout_ms`.
+//! ([`StatusTimer`](crate::status_timer::StatusTimer)); one that does not acknowledge HTTP/2's pings too, one that has
+//! no accepted call for `Config::idle_timeout_ms`, and one with too many calls beyond its rate (`call_rate`). A
+//! connection is read at the rate of its address (`read_rate`).
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -13,22 +14,22 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use clients::ClientId;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::call_activity::CallActivity;
 use crate::config::{Config, STREAM_WINDOW_BYTES};
 use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
 use crate::dispatcher::{Dispatcher, Service};
+use crate::read_rate::ReadRate;
 use crate::socket::{Socket, SocketState};
-use crate::status_timer::StatusTimer;
 use crate::tls::{self, TlsAcceptor};
-use crate::transport::Transport;
+use crate::transport::{Transport, TransportStream};
 
 /// Bytes of a request's headers.
 const HEADERS_BYTES_MAX: u32 = 16 << 10;
@@ -51,37 +52,32 @@ pub(crate) async fn serve<S: Service>(
     let peer = socket.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |it| it.ip());
     let reached = socket.local_addr().ok().map(|it| it.ip());
     let deadline = Instant::now() + server.config.handshake_timeout();
-    let transport = match acceptor {
-        None => Transport::Plain(socket),
+    let stream = match acceptor {
+        None => TransportStream::Plain(socket),
         Some(acceptor) => {
             let stream = tokio::select! {
                 stream = tls::handshake(&*acceptor, socket, peer, deadline) => stream,
                 () = wait_until_closing(&mut closing) => return,
             };
             match stream {
-                Ok(stream) => Transport::Tls(stream),
+                Ok(stream) => TransportStream::Tls(stream),
                 Err(end) => return server.counters.record(end),
             }
         }
     };
-    let timer = Arc::new(StatusTimer::default());
-    let activity = Arc::new(CallActivity::new());
-    let subscriptions = server.config.connection_subscriptions_max().min(Semaphore::MAX_PERMITS);
-    let context = Arc::new(ConnectionContext {
-        peer,
-        reached,
-        activity: Arc::clone(&activity),
-        timer: Arc::clone(&timer),
-        subscriptions: Arc::new(Semaphore::new(subscriptions)),
-        unread: Arc::default(),
-    });
+    let subscriptions_max = server.config.connection_subscriptions_max();
+    let context = Arc::new(ConnectionContext::new(peer, reached, subscriptions_max));
+    let timer = Arc::clone(&context.timer);
+    let activity = Arc::clone(&context.activity);
+    let shared_context = Arc::clone(&context);
     let builder = new_builder(&server.config, dispatcher.connection_window_bytes());
     let calls = service_fn(move |request| {
         let dispatcher = Arc::clone(&dispatcher);
-        let context = Arc::clone(&context);
+        let context = Arc::clone(&shared_context);
         async move { Ok::<_, Infallible>(dispatcher.call(request, &context).await) }
     });
-    let socket = Socket::new(transport);
+    let read_rate = ReadRate::new(Arc::clone(&server), ClientId::from_ip(peer));
+    let socket = Socket::new(Transport::new(stream, read_rate));
     let state = socket.state();
     let connection = builder.serve_connection(socket, calls);
     tokio::pin!(connection);
@@ -108,6 +104,9 @@ pub(crate) async fn serve<S: Service>(
             () = timer.wait_until_expired(server.config.close_timeout()) => {
                 return server.counters.record(Event::Aborted);
             }
+            () = context.call_excess.notified() => {
+                return server.counters.record(Event::CallExcess);
+            }
             () = activity.wait_until_idle(idle_timeout) => {
                 if is_idle {
                     return;
@@ -121,7 +120,7 @@ pub(crate) async fn serve<S: Service>(
             () = wait_until_closing(&mut closing) => {
                 connection.as_mut().graceful_shutdown();
                 // It is dropped after the timeout.
-                let _ = tokio::time::timeout(server.config.shutdown_timeout(), connection).await;
+                let _ = timeout(server.config.shutdown_timeout(), connection).await;
                 return;
             }
         }
@@ -158,6 +157,11 @@ pub(crate) fn refuse(socket: TcpStream, reason: &str) {
     frames.extend_from_slice(reason.as_bytes());
     // The send buffer of a new socket has space for this, unless the client has disconnected.
     let _ = socket.into_std().and_then(|mut socket| socket.write(&frames));
+}
+
+/// Waits until a new connection is due at the rate of its address. Returns false if the server ends before.
+pub(crate) async fn wait_until_due(delay: Duration, closing: &mut watch::Receiver<bool>) -> bool {
+    delay.is_zero() || timeout(delay, wait_until_closing(closing)).await.is_err()
 }
 
 /// Waits until a client that has not started HTTP/2 is too late: forever if it has, because pings follow then.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::call_activity::CallActivity;
 use crate::status_timer::StatusTimer;
@@ -23,4 +23,22 @@ pub struct ConnectionContext {
     pub subscriptions: Arc<Semaphore>,
     /// The streams that are not read although their clients send.
     pub unread: Arc<UnreadStreams>,
+    /// Notified if the connection must end, because its only client has too many refused calls.
+    pub(crate) call_excess: Notify,
+}
+
+impl ConnectionContext {
+    /// Creates the context of a connection without calls.
+    pub(crate) fn new(peer: IpAddr, reached: Option<IpAddr>, subscriptions_max: usize) -> Self {
+        let subscriptions_max = subscriptions_max.min(Semaphore::MAX_PERMITS);
+        Self {
+            peer,
+            reached,
+            activity: Arc::new(CallActivity::new()),
+            timer: Arc::default(),
+            subscriptions: Arc::new(Semaphore::new(subscriptions_max)),
+            unread: Arc::default(),
+            call_excess: Notify::new(),
+        }
+    }
 }

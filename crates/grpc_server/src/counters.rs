@@ -29,9 +29,15 @@ pub enum Event {
     MessageLate,
     /// A request waited because its client sent more than its rate.
     RequestDelayed,
+    /// A call waited because its client made more than its rate.
+    CallDelayed,
+    /// A call was refused because it would have waited too long.
+    CallRefused,
+    /// A connection was closed because its only client has too many refused calls.
+    CallExcess,
 }
 
-const EVENTS: usize = 12;
+const EVENTS: usize = 15;
 
 /// Counts the events of a server.
 pub struct ServerCounters(Counters);

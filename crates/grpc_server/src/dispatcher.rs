@@ -1,4 +1,4 @@
-//! From a call to its response: the token, the method, the permits of a subscription.
+//! From a call to its response: the method, the token, the rate, the permits of a subscription.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http;
 
-use crate::access::{Access, AdmittedClient};
+use crate::access::Access;
 use crate::call::Call;
 use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
 use crate::guarded_body::attach_guard;
 use crate::health::{HealthCalls, HealthResponse};
 use crate::method::Method;
-use crate::refusal::RefusedCall;
+use crate::refusal::{Refusal, RefusedCall};
 use crate::server_state::ServerState;
 use crate::shares;
 use crate::stream_permits::StreamPermits;
@@ -36,8 +36,8 @@ pub trait Service: Send + Sync + 'static {
         true
     }
 
-    /// Serves a call. `method` is one of [`Self::METHODS`], or `unknown`. `key` is the permit of an API key for a
-    /// stream.
+    /// Serves a call, which is due at the rate of its client. `method` is one of [`Self::METHODS`], or `unknown`. `key`
+    /// is the permit of an API key for a stream.
     ///
     /// Errors: the refusal of a call, with its unread body.
     fn serve(
@@ -84,7 +84,7 @@ impl<S: Service> Dispatcher<S> {
             Method::Health(method) => self.check_health(request, method, connection).await,
             Method::Foreign => {
                 let status = Status::unimplemented("this service is not served");
-                Err(RefusedCall::new(status, request.into_body()))
+                Err(self.refuse(status.into(), request, connection))
             }
         };
         match served {
@@ -101,15 +101,17 @@ impl<S: Service> Dispatcher<S> {
         method: &'static str,
         connection: &ConnectionContext,
     ) -> Result<http::Response<Body>, RefusedCall> {
-        let is_stream = S::is_stream(method);
-        let admitted = self.access.admit(&self.state, &request, connection.peer, method, is_stream);
-        let AdmittedClient { client, key } = match admitted {
-            Ok(admitted) => admitted,
-            Err(refusal) => return Err(RefusedCall::new(refusal, request.into_body())),
+        let client = match self.access.identify(&self.state, &request, connection.peer) {
+            Ok(client) => client,
+            Err(refusal) => return Err(self.refuse(refusal, request, connection)),
         };
         connection.unread.record_call(client);
+        let call = self.wait_until_due(Call::new(request, client), connection).await?;
+        let key = match self.access.admit(client, method, S::is_stream(method)) {
+            Ok(key) => key,
+            Err(refusal) => return Err(RefusedCall::new(refusal, call.body)),
+        };
         let open = connection.activity.start_call();
-        let call = Call::new(request, client);
         let response = self.service.serve(call, method, connection, key).await?;
         Ok(attach_guard(response, open))
     }
@@ -121,10 +123,36 @@ impl<S: Service> Dispatcher<S> {
         method: &'static str,
         connection: &ConnectionContext,
     ) -> Result<http::Response<Body>, RefusedCall> {
-        let served = self.health.serve(&self.state, request, method, connection.peer);
-        let HealthResponse { response, share } = served.await?;
+        let call = Call::new(request, ClientId::from_ip(connection.peer));
+        let call = self.wait_until_due(call, connection).await?;
+        let HealthResponse { response, share } =
+            self.health.serve(&self.state, call, method).await?;
         let open = (!self.access.needs_token()).then(|| connection.activity.start_call());
         Ok(attach_guard(response, (open, share)))
+    }
+
+    /// Charges a call to its client, and returns it when it is due.
+    async fn wait_until_due(
+        &self,
+        call: Call,
+        connection: &ConnectionContext,
+    ) -> Result<Call, RefusedCall> {
+        match self.state.wait_for_call(call.client, connection).await {
+            Ok(()) => Ok(call),
+            Err(refusal) => Err(RefusedCall::new(refusal, call.body)),
+        }
+    }
+
+    /// Refuses a call without a known client, and charges it to the address of its connection.
+    fn refuse(
+        &self,
+        refusal: Refusal,
+        request: http::Request<Incoming>,
+        connection: &ConnectionContext,
+    ) -> RefusedCall {
+        let address = ClientId::from_ip(connection.peer);
+        let refusal = self.state.charge_refused_call(refusal, address, connection);
+        RefusedCall::new(refusal, request.into_body())
     }
 }
 

@@ -1,9 +1,8 @@
 //! The health service (`grpc.health.v1.Health`) of a server.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use clients::{ClientId, Share};
+use clients::Share;
 use futures_util::future::BoxFuture;
 use tonic::Status;
 use tonic::body::Body;
@@ -51,15 +50,13 @@ impl HealthCalls {
         }))
     }
 
-    /// Serves a call of a client with this address.
+    /// Serves a call. Its client is an address.
     pub(crate) async fn serve(
         &self,
         state: &Arc<ServerState>,
-        request: http::Request<hyper::body::Incoming>,
+        call: Call,
         method: &'static str,
-        peer: IpAddr,
     ) -> Result<HealthResponse, RefusedCall> {
-        let call = Call::new(request, ClientId::from_ip(peer));
         let OpenedCall { uri, share } = match open(state, &call, method) {
             Ok(opened) => opened,
             Err(status) => return Err(RefusedCall::new(status, call.body)),

@@ -1,4 +1,5 @@
-//! A gRPC server over HTTP/2 for any service: connections, TLS, credentials, requests within rates, refusals, health.
+//! A gRPC server over HTTP/2 for any service: connections, TLS, credentials, calls and requests within rates, refusals,
+//! health.
 //!
 //! In: a [`Service`], which handles the calls. Out: its responses.
 //! Shape: [`PreparedServer`] starts the threads, and serves a listener. Each call of an admitted client goes to the
@@ -13,6 +14,9 @@ mod access;
 mod budget;
 mod call;
 mod call_activity;
+mod call_rate;
+#[cfg(test)]
+mod call_rate_test;
 mod compression;
 mod config;
 mod connection;
@@ -24,6 +28,7 @@ mod health;
 mod message_buffer;
 mod method;
 mod metrics;
+mod read_rate;
 mod refusal;
 mod request_body;
 mod request_budget;

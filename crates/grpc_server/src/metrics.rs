@@ -52,7 +52,18 @@ impl ServerMetrics {
             "Connections that are open.",
             self.connections(),
         );
+        out.single(
+            "hydrant_grpc_calls_waiting",
+            MetricKind::Gauge,
+            "Calls that wait because their client makes more than its rate.",
+            self.state.shares.waiting_calls.units_in_use() as u64,
+        );
         let counts = [
+            (
+                "hydrant_grpc_calls_delayed_total",
+                "Calls that waited because their client made more than its rate.",
+                Event::CallDelayed,
+            ),
             (
                 "hydrant_grpc_requests_delayed_total",
                 "Requests that waited because their client sent more than its rate.",
@@ -75,6 +86,8 @@ impl ServerMetrics {
             ("idle", Event::Idle),
             ("request_late", Event::MessageLate),
             ("tls", Event::TlsFailed),
+            ("calls", Event::CallRefused),
+            ("calls_excess", Event::CallExcess),
         ];
         for (cause, event) in causes {
             family.put(&[("cause", cause)], counters.sum(event));

@@ -6,7 +6,8 @@
 //! until the connection ends. Too many of them end the connection with `ENHANCE_YOUR_CALM`, and with it the calls that
 //! were admitted. The frame that ends the requests does not count.
 //! Bounds: [`CALL_BYTES_MAX`] of a call are read. Then its body is dropped, so that the rest does not stay in the window
-//! of the connection, which other clients may use. A response waits [`REFUSAL_DELAY_MAX`] at most. The call's path and
+//! of the connection, which other clients may use. A response waits for its message for [`REFUSAL_DELAY_MAX`] at most,
+//! and until it is due for [`REFUSAL_WAIT_MAX`](crate::request_budget::REFUSAL_WAIT_MAX) at most. The call's path and
 //! headers are freed first.
 //! Not here: a client that sends short frames after it has its response. It ends its own connection.
 

@@ -1,10 +1,12 @@
-//! The work that the requests of a client may cause: one request at a time, and a number of bytes a second.
+//! The work that a client may cause: one request at a time, and a number of bytes, calls and reads a second.
 //!
 //! Shape: bytes are charged as they are received. A stream whose client is beyond its rate is not read, so HTTP/2 stops
 //! the client once the window is full: neither receiving nor decoding costs more than the rate, and a frame of each
 //! stream.
 //! Bounds: [`BYTES_PER_S`] of each client, after decompression, and `Config::request_cost_bytes_min` for a short request.
-//! A client beyond them waits; nothing is refused. A lock for each client that has a subscription.
+//! A client beyond them waits; nothing is refused. `Config::calls_per_s` of each client, and as many refusals of calls
+//! that would wait too long. [`READ_BYTES_PER_S`] of each address. A lock for each client that has a subscription.
+//! Not here: the waits of calls (`call_rate`) and of reads (`read_rate`).
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,11 +16,24 @@ use foldhash::HashMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::config::Config;
 use crate::counters::{Event, ServerCounters};
 
 /// Bytes of a client a second, decoded; one second's worth may come at once. Decoding, compiling and indexing them
 /// takes up to a fifth of a second. A larger value lets a client delay the requests of others more.
 pub(crate) const BYTES_PER_S: u64 = 8 << 20;
+/// Bytes that are read from all connections of an address a second; one second's worth may come at once. With a larger
+/// value, PINGs of one client delay the others more. It is above the rate of requests, so that the latter stops a client
+/// with long requests, and a proxy may forward those of several API keys.
+pub(crate) const READ_BYTES_PER_S: u64 = 16 << 20;
+/// Bytes that a shorter read counts as. A larger value delays clients that acknowledge many small messages.
+const READ_COST_BYTES_MIN: u64 = 256;
+/// Time that a call waits at most because its client exceeds its rate. With a larger value, a client learns later that
+/// it makes too many calls, and more of its calls wait.
+pub(crate) const CALL_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Time that the refusal of a call waits at most because its client has too many of them. A larger value lets more of
+/// them wait; a smaller one ends connections of clients with fewer calls at once.
+pub(crate) const REFUSAL_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Number of locks above which those of clients that have left are removed.
 const LOCKS_MIN: usize = 64;
 
@@ -42,10 +57,14 @@ struct ClientLocks {
 }
 
 impl RequestBudget {
-    pub(crate) fn new(cost_bytes_min: usize) -> Self {
-        let limits = Limits { requests_per_s: 0, bytes_per_s: BYTES_PER_S };
-        let limiter = RateLimiter::new(limits);
-        Self { limiter, cost_bytes_min, started: Instant::now(), locks: Mutex::default() }
+    pub(crate) fn new(config: &Config) -> Self {
+        let limits = Limits { requests_per_s: config.calls_per_s, bytes_per_s: BYTES_PER_S };
+        Self {
+            limiter: RateLimiter::new(limits),
+            cost_bytes_min: config.request_cost_bytes_min,
+            started: Instant::now(),
+            locks: Mutex::default(),
+        }
     }
 
     /// Returns the lock that all requests of a client share.
@@ -61,6 +80,33 @@ impl RequestBudget {
         let lock = ClientLock::default();
         locks.by_client.insert(client, Arc::downgrade(&lock));
         lock
+    }
+
+    /// Charges a call. Returns the time until it is due.
+    ///
+    /// Errors: that time is longer than [`CALL_WAIT_MAX`]. Nothing is charged.
+    pub(crate) fn charge_call(&self, client: ClientId) -> Result<Duration, Duration> {
+        self.limiter.reserve_request(client, CALL_WAIT_MAX, self.now())
+    }
+
+    /// Charges the refusal of a call that would wait too long. Refusals have a rate of their own, as high as that of
+    /// calls: they do not delay the calls that are served. Returns the time until it is due.
+    ///
+    /// Errors: that time is longer than [`REFUSAL_WAIT_MAX`]. Nothing is charged.
+    pub(crate) fn charge_refusal(&self, client: ClientId) -> Result<Duration, Duration> {
+        self.limiter.reserve_request(client.background(), REFUSAL_WAIT_MAX, self.now())
+    }
+
+    /// Charges the bytes of one read of a connection to its address. Returns the time until they are due, before which
+    /// the connection must not be read.
+    pub(crate) fn charge_read(&self, address: ClientId, bytes: usize) -> Duration {
+        let bytes = (bytes as u64).max(READ_COST_BYTES_MIN);
+        // The limiter has the rate of requests.
+        let cost = bytes * BYTES_PER_S / READ_BYTES_PER_S;
+        // Not the allowance for requests, which the bytes of requests are charged to as well.
+        let charged = self.limiter.reserve_bytes(address.background(), cost, self.now());
+        let (Ok(delay) | Err(delay)) = charged;
+        delay
     }
 
     /// Charges bytes that were received. Returns the time until they are due, before which no more must be read.

@@ -3,7 +3,8 @@
 //! Shape: a runtime of its own, so that compressing, long encoding and reading a request of megabytes delay no other
 //! server.
 //! Bounds: `Config::connections_max` connections; the next one waits until another ends. An address has a share of
-//! them; one more is closed ([`shares`](crate::shares)).
+//! them; one more is closed ([`shares`](crate::shares)). A new one is charged as a call
+//! ([`call_rate`](crate::call_rate)).
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,6 +21,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use crate::access::Access;
+use crate::call_rate::AdmittedConnection;
 use crate::config::Config;
 use crate::connection;
 use crate::counters::Event;
@@ -230,13 +232,13 @@ async fn accept<S: Service>(
                 continue;
             }
         };
-        let share = match state.shares.connections.try_acquire(ClientId::from_ip(peer.ip())) {
-            Ok(share) => share,
-            Err(full) => {
+        let admitted = match state.admit_connection(ClientId::from_ip(peer.ip())) {
+            Ok(admitted) => admitted,
+            Err(reason) => {
                 state.counters.record(Event::ConnectionRefused);
-                tracing::debug!(%peer, %full, "a gRPC connection is refused");
+                tracing::debug!(%peer, %reason, "a gRPC connection is refused");
                 if tls.is_none() {
-                    connection::refuse(socket, &full.to_string());
+                    connection::refuse(socket, &reason);
                 }
                 continue;
             }
@@ -250,10 +252,13 @@ async fn accept<S: Service>(
         let state = Arc::clone(&state);
         let dispatcher = Arc::clone(&dispatcher);
         let tls = tls.clone();
-        let closing = closing.clone();
+        let mut closing = closing.clone();
         connections.spawn(async move {
+            let AdmittedConnection { share, delay } = admitted;
             let _ended = Ended(state);
-            connection::serve(socket, dispatcher, tls, closing).await;
+            if connection::wait_until_due(delay, &mut closing).await {
+                connection::serve(socket, dispatcher, tls, closing).await;
+            }
             drop((permit, share));
         });
     }

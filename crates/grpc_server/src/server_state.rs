@@ -15,7 +15,7 @@ pub struct ServerState {
     pub counters: ServerCounters,
     /// The shares of clients in the bounds.
     pub shares: Shares,
-    /// The rates of clients' requests.
+    /// The rates of clients' requests and calls.
     pub request_budget: RequestBudget,
     /// Notified after API keys were removed.
     pub removals: watch::Sender<()>,
@@ -27,7 +27,7 @@ impl ServerState {
         Self {
             counters: ServerCounters::new(),
             shares: Shares::new(&config),
-            request_budget: RequestBudget::new(config.request_cost_bytes_min),
+            request_budget: RequestBudget::new(&config),
             removals: watch::Sender::new(()),
             config,
         }

@@ -19,6 +19,8 @@ const CONNECTIONS: ShareNames = ShareNames {
 const SUBSCRIPTIONS: ShareNames = client_names("subscriptions", "grpc.subscriptions_max");
 const INCOMING_BYTES: ShareNames =
     client_names("bytes of requests that are not handled", "grpc.incoming_bytes_max");
+const WAITING_CALLS: ShareNames =
+    client_names("calls that wait for its rate", "grpc.subscriptions_max");
 const HEALTH_WATCHES: ShareNames = client_names("streams of health", "grpc.connections_max");
 
 /// Returns the names of a resource with one setting.
@@ -36,6 +38,8 @@ pub struct Shares {
     pub incoming: Arc<ClientShares>,
     /// `Watch` streams of the health service.
     pub(crate) health: Arc<ClientShares>,
+    /// Calls that wait until they are due.
+    pub(crate) waiting_calls: Arc<ClientShares>,
 }
 
 impl Shares {
@@ -49,6 +53,7 @@ impl Shares {
             subscriptions: shares(SUBSCRIPTIONS, config.subscriptions_max, None),
             incoming: shares(INCOMING_BYTES, config.incoming_bytes_max, None),
             health: shares(HEALTH_WATCHES, connections_max, None),
+            waiting_calls: shares(WAITING_CALLS, config.subscriptions_max, None),
         }
     }
 }

@@ -1,17 +1,30 @@
-//! The bytes of a connection: a socket, or the TLS over it.
+//! The bytes of a connection: a socket, or the TLS over it. They are read at the rate of the client's address.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::read_rate::ReadRate;
 use crate::tls::TlsStream;
 
-pub(crate) enum Transport {
+/// The source and the destination of the bytes.
+pub(crate) enum TransportStream {
     Plain(TcpStream),
     Tls(Box<dyn TlsStream>),
+}
+
+pub(crate) struct Transport {
+    stream: TransportStream,
+    read_rate: ReadRate,
+}
+
+impl Transport {
+    pub(crate) fn new(stream: TransportStream, read_rate: ReadRate) -> Self {
+        Self { stream, read_rate }
+    }
 }
 
 impl AsyncRead for Transport {
@@ -20,10 +33,18 @@ impl AsyncRead for Transport {
         context: &mut Context<'_>,
         to: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(socket) => Pin::new(socket).poll_read(context, to),
-            Self::Tls(stream) => Pin::new(stream).poll_read(context, to),
+        let Self { stream, read_rate } = self.get_mut();
+        ready!(read_rate.poll_due(context));
+        let filled_before = to.filled().len();
+        let read = match stream {
+            TransportStream::Plain(socket) => Pin::new(socket).poll_read(context, to),
+            TransportStream::Tls(stream) => Pin::new(stream).poll_read(context, to),
+        };
+        match read {
+            Poll::Ready(_) => read_rate.charge(to.filled().len() - filled_before),
+            Poll::Pending => read_rate.record_empty(),
         }
+        read
     }
 }
 
@@ -33,9 +54,9 @@ impl AsyncWrite for Transport {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(socket) => Pin::new(socket).poll_write(context, bytes),
-            Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        match &mut self.get_mut().stream {
+            TransportStream::Plain(socket) => Pin::new(socket).poll_write(context, bytes),
+            TransportStream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
@@ -44,30 +65,30 @@ impl AsyncWrite for Transport {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(socket) => Pin::new(socket).poll_write_vectored(context, slices),
-            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+        match &mut self.get_mut().stream {
+            TransportStream::Plain(socket) => Pin::new(socket).poll_write_vectored(context, slices),
+            TransportStream::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(socket) => socket.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
+        match &self.stream {
+            TransportStream::Plain(socket) => socket.is_write_vectored(),
+            TransportStream::Tls(stream) => stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(socket) => Pin::new(socket).poll_flush(context),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
+        match &mut self.get_mut().stream {
+            TransportStream::Plain(socket) => Pin::new(socket).poll_flush(context),
+            TransportStream::Tls(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(socket) => Pin::new(socket).poll_shutdown(context),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        match &mut self.get_mut().stream {
+            TransportStream::Plain(socket) => Pin::new(socket).poll_shutdown(context),
+            TransportStream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

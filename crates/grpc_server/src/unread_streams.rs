@@ -54,13 +54,19 @@ pub(crate) struct UnreadStream {
 }
 
 impl UnreadStreams {
-    /// Records the client of a call that was admitted.
+    /// Records the client of a call.
     pub(crate) fn record_call(&self, client: ClientId) {
         let state = &mut *self.state.lock();
         if *state.first_client.get_or_insert(client) != client && !state.is_shared {
             state.is_shared = true;
             state.refuse_excess();
         }
+    }
+
+    /// Returns whether the connection had calls of another client.
+    pub(crate) fn has_other_clients(&self, client: ClientId) -> bool {
+        let state = self.state.lock();
+        state.is_shared || state.first_client.is_some_and(|first| first != client)
     }
 
     /// Counts a stream of a client as unread. `waker` is woken if the stream is refused.

@@ -13,6 +13,10 @@ use crate::log_format::LogFormat;
 /// Attempts when the system chooses the ports: two consecutive ports must be free.
 const PORT_TRIES: usize = 64;
 
+/// The filter of the log without `RUST_LOG`. h2 warns of each PING frame that acknowledges nothing, so a client of gRPC
+/// could fill the log.
+const LOG_FILTER: &str = "info,h2=error";
+
 /// At the limit of a file's size (`ulimit -f`) a write then fails with an error that is reported, and SIGXFSZ does not
 /// end the process without a message.
 pub(crate) fn ignore_file_size_signal() -> Result<()> {
@@ -92,7 +96,7 @@ pub(crate) fn tokio_listener(listener: TcpListener) -> Result<tokio::net::TcpLis
 /// Starts the log on standard error.
 pub(crate) fn start_log(format: LogFormat) {
     use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
     // Colours only on a terminal, not in a file or a collector.
     let colours = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);

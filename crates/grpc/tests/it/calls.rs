@@ -98,7 +98,7 @@ async fn health_is_served_without_a_token_and_the_rest_is_not() {
     }
 }
 
-async fn ping_with_token(client: &mut Client, token: &'static str) -> Option<Code> {
+pub(crate) async fn ping_with_token(client: &mut Client, token: &'static str) -> Option<Code> {
     let mut request = Request::new(PingRequest { count: 1 });
     request.metadata_mut().insert("x-token", token.parse().expect("ASCII"));
     client.ping(request).await.err().map(|status| status.code())

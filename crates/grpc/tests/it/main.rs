@@ -1,5 +1,6 @@
 //! The server over real sockets, with the client of the proto's crate. The tests send the events of the ledger.
 
+mod call_rates;
 mod calls;
 mod client;
 mod commitments;

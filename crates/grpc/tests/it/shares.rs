@@ -19,13 +19,13 @@ use crate::client::{Client, Subscription, connect, connect_with, wait_until};
 use crate::hostile::{CONNECTION_BYTES, handshake, incomplete, memory, raw_call};
 use crate::ledger::{FIRST, ScriptedLedger, key};
 
-const HOSTILE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+pub(crate) const HOSTILE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 pub(crate) async fn connect_hostile(ledger: &ScriptedLedger) -> Client {
     connect_with(ledger.address(), |it| it.local_address(Some(IpAddr::V4(HOSTILE)))).await
 }
 
-async fn hostile_socket(ledger: &ScriptedLedger) -> TcpStream {
+pub(crate) async fn hostile_socket(ledger: &ScriptedLedger) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind(SocketAddr::from((HOSTILE, 0))).expect("a free port");
     socket.connect(ledger.address()).await.expect("it listens")
@@ -51,7 +51,7 @@ fn scans(count: usize) -> SubscribeRequest {
 }
 
 /// Returns the number of refusals with a cause.
-fn refusals(ledger: &ScriptedLedger, cause: &str) -> u64 {
+pub(crate) fn refusals(ledger: &ScriptedLedger, cause: &str) -> u64 {
     let metrics = scrape(&ledger.server);
     let label = format!("cause=\"{cause}\"}} ");
     let value = metrics.split(&label).nth(1).and_then(|rest| rest.lines().next());

@@ -377,7 +377,7 @@ pub(crate) struct OutputFlags {
     /// Print no banner, no progress and no status line.
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
-    /// Log to standard error; RUST_LOG sets the filter (default: info).
+    /// Log to standard error; RUST_LOG sets the filter (default: info,h2=error).
     #[arg(long, help_heading = "Output")]
     pub(crate) log: bool,
     /// Write the log in this format [default: text].

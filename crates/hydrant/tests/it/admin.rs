@@ -78,7 +78,7 @@ fn a_ledgers_socket_reports_changes_the_log_and_ends_the_node() -> Result<()> {
     assert_eq!(list["reports"], serde_json::json!(["memory", "clients"]));
     ensure!(json(&socket, &["report", "memory"])?["parts"].is_object());
     ensure!(stdout(&socket, &["metrics"])?.contains("# TYPE hydrant_requests_total counter"));
-    assert_eq!(json(&socket, &["log-level"])?["filter"], "info");
+    assert_eq!(json(&socket, &["log-level"])?["filter"], "h2=error,info");
     assert_eq!(json(&socket, &["log-level", "hyper=info,debug"])?["filter"], "hyper=info,debug");
     let wrong = refusal(&socket, &["log-level", "a=b=c"])?;
     ensure!(wrong.contains("is not a filter of the log"), "{wrong}");
