@@ -46,7 +46,7 @@ pub struct ReplicaConfig {
     /// Time without a way to continue after which the replica reports the fault to the ingesters
     /// ([`cluster_snapshot::fault_reports`]). Default: 30 s.
     pub report_after: Duration,
-    /// Time without a message after which the extent of the log is requested, and a newer epoch. Default: 2 s.
+    /// Time without a message after which the extent of the log is requested, and a newer generation. Default: 2 s.
     pub idle_check_every: Duration,
 }
 

@@ -164,7 +164,7 @@ impl Cluster {
         self.wait_for("the producer is ready", START_TIMEOUT, |it| it.ingesters[0].is_ready())?;
         self.ingesters[1].start()?;
         self.plain.start()?;
-        // The replicas need the snapshot that opens the first epoch.
+        // The replicas need the snapshot that opens the first generation.
         self.wait_for("a snapshot exists", START_TIMEOUT, |cluster| {
             cluster.manifests().is_ok_and(|manifests| !manifests.is_empty())
         })?;

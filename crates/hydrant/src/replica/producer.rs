@@ -31,8 +31,8 @@ use crate::replica::front_end::ReplicaFrontEnd;
 use crate::replica::refusing_sender::RefusingSender;
 use crate::replica::verification::ReplicaVerification;
 
-/// Time for which a start waits for the first epoch of the log. An ingester that starts together with the replicas has to
-/// write a snapshot first.
+/// Time for which a start waits for the first generation of the log. An ingester that starts together with the replicas
+/// has to write a snapshot first.
 const LOG_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval at which a start looks for the log.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(500);

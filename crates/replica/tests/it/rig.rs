@@ -127,8 +127,8 @@ impl RunningReplica {
 
     /// Waits until the replica has read the log.
     pub(crate) async fn wait_for_end(&self, log: &SourceLog) {
-        let end = (log.epoch, log.sequence);
-        let position = || (self.status.epoch(), self.status.sequence());
+        let end = (log.generation, log.sequence);
+        let position = || (self.status.generation(), self.status.sequence());
         let describe = || format!("{end:?}, read: {:?}", position());
         eventually(|| position() == end, describe).await;
     }

@@ -47,7 +47,7 @@ async fn a_manifest_that_the_log_does_not_name_is_refused() {
     let chain = SourceChain::new(6);
     let mut log = SourceLog::new(&chain).await;
     log.stated_digest = Some([7; 32]);
-    log.open_epoch(&chain, 0).await;
+    log.open_generation(&chain, 0).await;
     let loaded = Replica::load(config(), Arc::new(log.space.clone()), log.depot.clone()).await;
     let err = loaded.err().expect("the manifest is another one").to_string();
     assert!(err.contains("another digest"), "{err}");
@@ -132,7 +132,7 @@ async fn a_damaged_snapshot_is_left_for_the_one_before_and_none_is_explained() {
     replica.check(&chain, 0);
     replica.stop();
 
-    log.space.truncate_epoch(log.epoch, log.sequence);
+    log.space.truncate_generation(log.generation, log.sequence);
     let space = Arc::new(log.space.clone());
     let refused = Replica::load(config(), space, log.depot.clone()).await.err();
     let Some(ReplicaError::NoSnapshot { reasons, .. }) = refused else {
