@@ -122,7 +122,7 @@ impl LogFollower {
     }
 
     async fn try_read_generation(&mut self) -> Result<std::convert::Infallible, ReadEnd> {
-        let idle = self.config.idle_check_every;
+        let idle = self.config.idle_check_interval;
         let log =
             self.sources.space.open_generation(self.at.generation).await.map_err(Fault::from)?;
         let start = self.at.sequence;
@@ -288,8 +288,8 @@ impl LogFollower {
     }
 }
 
-fn is_due(checked: Instant, every: Duration) -> bool {
-    now().saturating_duration_since(checked) >= every
+fn is_due(checked: Instant, interval: Duration) -> bool {
+    now().saturating_duration_since(checked) >= interval
 }
 
 /// Estimates the bytes of a decoded record.

@@ -89,7 +89,7 @@ impl Replica {
         let generation =
             generation.ok_or_else(|| ReplicaError::NoLog { cluster: cluster.clone() })?;
         let log = sources.space.open_generation(generation).await?;
-        let extent = LogExtent::new(generation, &*log, config.idle_check_every).await?;
+        let extent = LogExtent::new(generation, &*log, config.idle_check_interval).await?;
         let found = sources.find_usable(&cluster, &extent, None).await;
         let mut reasons = found.reasons_text();
         let started = now();
@@ -227,7 +227,7 @@ impl Replica {
         if let Some(manifest) = copied {
             copies.request(&manifest);
         }
-        if let Some(every) = config.snapshot_every {
+        if let Some(interval) = config.snapshot_interval {
             let task = SnapshotTask {
                 config: Arc::clone(&config),
                 sources: sources.clone(),
@@ -235,7 +235,7 @@ impl Replica {
                 inputs: inputs.clone(),
                 copies: copies.clone(),
             };
-            tasks.spawn(task.run(every));
+            tasks.spawn(task.run(interval));
         }
         let at = bank.log_position();
         let mut recent = RecentBlocks::default();

@@ -48,8 +48,8 @@ pub(crate) struct SnapshotTask {
 impl SnapshotTask {
     /// Writes a snapshot when the newest one is older than the interval, while the log is followed. Runs until the writer
     /// has ended.
-    pub(crate) async fn run(self, every: Duration) {
-        let mut ticks = tokio::time::interval((every / POLLS).max(POLL_INTERVAL_MIN));
+    pub(crate) async fn run(self, interval: Duration) {
+        let mut ticks = tokio::time::interval((interval / POLLS).max(POLL_INTERVAL_MIN));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first one is at once.
         ticks.tick().await;
@@ -73,7 +73,7 @@ impl SnapshotTask {
                 // The generation that is read now has not listed the root yet.
                 continue;
             }
-            match self.is_due(every, generation).await {
+            match self.is_due(interval, generation).await {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(err) => {
@@ -102,12 +102,12 @@ impl SnapshotTask {
 
     /// Whether the newest intact snapshot of a generation is older than the interval. Those of other generations are of
     /// no use.
-    async fn is_due(&self, every: Duration, generation: u64) -> Result<bool, SnapshotFault> {
+    async fn is_due(&self, interval: Duration, generation: u64) -> Result<bool, SnapshotFault> {
         let depot = &self.sources.depot;
         let keys = newest_snapshots(depot, &self.config.cluster).await?;
         for key in keys.into_iter().filter(|key| key.generation == generation) {
             match load_manifest(depot, &key.key, None).await {
-                Ok(manifest) => return Ok(!is_young(manifest.made_at_ms, unix_ms(), every)),
+                Ok(manifest) => return Ok(!is_young(manifest.made_at_ms, unix_ms(), interval)),
                 // It was removed.
                 Err(SnapshotLoadError::Depot(DepotError::NotFound { .. })) => {}
                 Err(SnapshotLoadError::Depot(err)) => return Err(err.into()),
@@ -157,11 +157,12 @@ mod tests {
 
     #[test]
     fn a_snapshot_is_young_until_the_interval_has_passed() {
-        let every = Duration::from_secs(60);
-        let young = [0, 59_999, 60_000].map(|age| is_young(1_000_000, 1_000_000 + age, every));
+        let interval = Duration::from_secs(60);
+        let young = [0, 59_999, 60_000].map(|age| is_young(1_000_000, 1_000_000 + age, interval));
         assert_eq!(young, [true, true, false]);
         // A clock that is a minute ahead delays a snapshot, and one that is a year ahead does not.
-        let ahead = [59_999, 31_536_000_000].map(|ms| is_young(1_000_000 + ms, 1_000_000, every));
+        let ahead =
+            [59_999, 31_536_000_000].map(|ms| is_young(1_000_000 + ms, 1_000_000, interval));
         assert_eq!(ahead, [true, false]);
     }
 

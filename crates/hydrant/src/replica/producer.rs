@@ -72,7 +72,7 @@ impl LedgerProducer for ReplicaProducer {
 /// Loads the newest usable snapshot. Waits for the log if it does not exist yet.
 async fn load(config: ReplicaNodeConfig, node: &NodeConfig) -> Result<OpenedReplica> {
     let LogSources { space, depot } = open_sources(&config.log).await?;
-    if config.snapshot_every.is_some() || config.archive {
+    if config.snapshot_interval.is_some() || config.archive {
         check_depot(&depot, config.cache_dir.is_some()).await?;
     }
     let started = now();

@@ -3,7 +3,7 @@
 //!
 //! In: the fault. Out: a new position, which the writer's state fits to.
 //! Bounds: [`REREADS_MAX`] attempts to read the same record again, then one attempt each
-//! [`ReplicaConfig::retry_every`](crate::ReplicaConfig) until a snapshot is found. After
+//! [`ReplicaConfig::retry_interval`](crate::ReplicaConfig) until a snapshot is found. After
 //! [`ReplicaConfig::report_after`](crate::ReplicaConfig) the fault is reported.
 //! Not here: the jump itself (`writer/jump.rs`).
 
@@ -68,12 +68,12 @@ impl LogFollower {
     pub(super) async fn recover(&mut self, mut fault: Fault) -> Result<(), WriterEnded> {
         if fault.is_outage() {
             self.stuck_since = None;
-            tokio::time::sleep(self.config.retry_every).await;
+            tokio::time::sleep(self.config.retry_interval).await;
             return Ok(());
         }
         if fault.is_read_fault() && self.rereads < REREADS_MAX {
             self.rereads += 1;
-            tokio::time::sleep(self.config.reread_every).await;
+            tokio::time::sleep(self.config.reread_interval).await;
             return Ok(());
         }
         loop {
@@ -105,7 +105,7 @@ impl LogFollower {
             tracing::warn!("no way to continue after {}: {text}", fault.name());
             self.status.show_fault(&fault);
             self.status.set_lacks_snapshot();
-            tokio::time::sleep(self.config.retry_every).await;
+            tokio::time::sleep(self.config.retry_interval).await;
             if fault.is_read_fault() {
                 // The log may have been repaired.
                 return Ok(());
@@ -150,7 +150,7 @@ impl LogFollower {
             return Err(RecoverError::Unreachable("the log has no records".into()));
         };
         let log = self.sources.space.open_generation(generation).await.map_err(log_unreachable)?;
-        let extent = LogExtent::new(generation, &*log, self.config.idle_check_every).await;
+        let extent = LogExtent::new(generation, &*log, self.config.idle_check_interval).await;
         let extent = extent.map_err(|err| match err.is_damage() {
             true => RecoverError::NoSnapshot { generation, reasons: error_text(&err) },
             false => log_unreachable(err),

@@ -173,8 +173,8 @@ async fn a_stored_message_that_is_damaged_is_named() {
 async fn attempts_to_read_a_damaged_record_again_are_apart() {
     let mut chain = SourceChain::new(9);
     let mut log = SourceLog::new(&chain).await;
-    let reread_every = Duration::from_millis(200);
-    let pausing = || ReplicaConfig { reread_every, ..config() };
+    let reread_interval = Duration::from_millis(200);
+    let pausing = || ReplicaConfig { reread_interval, ..config() };
     let replica = start(load(pausing(), &log, &log.depot).await);
     let steps = chain.extend(chain.tip);
     log.append_steps(&chain, &steps).await;
@@ -189,7 +189,7 @@ async fn attempts_to_read_a_damaged_record_again_are_apart() {
     let replica = start(load(pausing(), &log, &log.depot).await);
     let describe = || format!("{:?}", replica.status.last_fault());
     eventually(|| replica.faults("value") >= 3, describe).await;
-    assert!(started.elapsed() >= 2 * reread_every);
+    assert!(started.elapsed() >= 2 * reread_interval);
     replica.stop();
 }
 

@@ -79,7 +79,7 @@ async fn check_jump(seed: u64, names: &[&str], change: impl Fn(&Path)) {
     let space = open(dir.path()).await;
     copy_generation(&log, &*space).await;
     // It is loaded before there is a snapshot after the damage. A reader of a directory polls.
-    let config = ReplicaConfig { idle_check_every: Duration::from_millis(500), ..config() };
+    let config = ReplicaConfig { idle_check_interval: Duration::from_millis(500), ..config() };
     let loaded = Replica::load(config, open(dir.path()).await, log.depot.clone()).await;
     let replica = loaded.unwrap_or_else(|err| panic!("no replica: {err}"));
     extend(&mut chain, &mut log, 20).await;

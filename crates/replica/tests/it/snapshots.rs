@@ -57,8 +57,8 @@ async fn a_manifest_that_the_log_does_not_name_is_refused() {
 async fn a_replica_writes_snapshots_that_others_load() {
     let mut chain = SourceChain::new(2);
     let mut log = SourceLog::new(&chain).await;
-    let every = Some(Duration::from_millis(5));
-    let writing = ReplicaConfig { snapshot_every: every, snapshots_kept: 1, ..config() };
+    let snapshot_interval = Some(Duration::from_millis(5));
+    let writing = ReplicaConfig { snapshot_interval, snapshots_kept: 1, ..config() };
     let writer = start(load(writing, &log, &log.depot).await);
     extend(&mut chain, &mut log, 30).await;
     writer.wait_for(&chain).await;
@@ -80,8 +80,8 @@ async fn a_replica_writes_snapshots_that_others_load() {
 async fn snapshots_that_others_may_be_loading_are_retained() {
     let mut chain = SourceChain::new(4);
     let mut log = SourceLog::new(&chain).await;
-    let every = Some(Duration::from_millis(5));
-    let writing = ReplicaConfig { snapshot_every: every, snapshots_kept: 1, ..config() };
+    let snapshot_interval = Some(Duration::from_millis(5));
+    let writing = ReplicaConfig { snapshot_interval, snapshots_kept: 1, ..config() };
     let writer = start(load(writing, &log, &log.depot).await);
     let mut roots = Vec::new();
     for _ in 0..3 {
