@@ -5,7 +5,7 @@
 //! | `faults/<cluster>/<generation>-<sequence>` | lines `key=value`: the fields of [`FaultReport`] |
 //!
 //! Numbers in the name have leading zeros. Replicas that stop at the same message write one object. A reader ignores
-//! keys that it does not know. The key of the generation is `epoch`. A report is of no more interest once a newer
+//! keys that it does not know. The key of the generation is `generation`. A report is of no more interest once a newer
 //! generation of the log has its first record.
 //! Not here: when a replica reports (`replica`), and the reaction of the leader (`ingest`): it opens a generation from
 //! a snapshot of its own root, once that is above [`FaultReport::slot`].
@@ -70,7 +70,7 @@ impl FaultReport {
         let Self { cluster, generation, sequence, record, slot, confirmed, what, made_at_ms } =
             self;
         format!(
-            "version={VERSION}\ncluster={cluster}\nepoch={generation}\nsequence={sequence}\nrecord={record}\n\
+            "version={VERSION}\ncluster={cluster}\ngeneration={generation}\nsequence={sequence}\nrecord={record}\n\
              slot={slot}\nconfirmed={confirmed}\nwhat={what}\nmade_at_ms={made_at_ms}\n"
         )
     }
@@ -84,7 +84,7 @@ impl FaultReport {
         (number("version")? == VERSION).then_some(())?;
         Some(Self {
             cluster: word("cluster")?,
-            generation: number("epoch")?,
+            generation: number("generation")?,
             sequence: number("sequence")?,
             record: number("record")?,
             slot: number("slot")?,
@@ -116,7 +116,7 @@ mod tests {
     fn a_report_is_read_as_it_was_written() {
         let report = report();
         let text = report.to_text();
-        assert!(text.starts_with("version=1\ncluster=main\nepoch=3\n"), "{text}");
+        assert!(text.starts_with("version=1\ncluster=main\ngeneration=3\n"), "{text}");
         assert!(text.len() <= FAULT_REPORT_BYTES_MAX);
         assert_eq!(FaultReport::parse(&text), Some(report.clone()));
         let with_more = format!("{text}later=1\n");
@@ -128,7 +128,7 @@ mod tests {
         let text = report().to_text();
         let newer = text.replace("version=1", "version=2");
         let without_slot = text.replace("\nslot=1000", "");
-        let no_number = text.replace("epoch=3", "epoch=x");
+        let no_number = text.replace("generation=3", "generation=x");
         for other in ["", &newer, &without_slot, &no_number] {
             assert_eq!(FaultReport::parse(other), None, "{other}");
         }

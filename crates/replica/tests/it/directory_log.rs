@@ -55,7 +55,7 @@ fn find_batch(dir: &Path, sequence: u64) -> PathBuf {
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(dir).expect("a directory") {
             let path = entry.expect("an entry").path();
-            let is_marker = path.parent().is_some_and(|dir| dir.ends_with("epochs"));
+            let is_marker = path.parent().is_some_and(|dir| dir.ends_with("generations"));
             let name = path.file_name().and_then(|name| name.to_str());
             match name.and_then(|name| name.parse::<u64>().ok()) {
                 _ if path.is_dir() => dirs.push(path),

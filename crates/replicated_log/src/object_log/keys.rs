@@ -1,7 +1,7 @@
 //! Names of the objects of a log.
 //!
 //! ```text
-//! hydrant-<cluster>/epochs/<generation>                 marker of a generation: the id of its instance
+//! hydrant-<cluster>/generations/<generation>                 marker of a generation: the id of its instance
 //! hydrant-<cluster>-<generation>/<instance>/<first>     a batch, named by the sequence of its first message
 //! ```
 //! Generations and sequences have 20 digits, so the order of names is the order of numbers. The instance is random: a
@@ -9,7 +9,7 @@
 
 /// Returns the directory of the markers of a cluster's generations.
 pub(super) fn format_marker_dir(cluster: &str) -> String {
-    format!("hydrant-{cluster}/epochs")
+    format!("hydrant-{cluster}/generations")
 }
 
 /// Returns the key of a generation's marker.
