@@ -144,6 +144,17 @@ async fn add_archive(
                 let reason = format!("no object has slots {} to {}", slots.start(), slots.end());
                 listing.add_damage(&name, &reason);
             }
+            ArchiveFault::Open { hole, slots } => {
+                let key = hole.key().key;
+                let reason = format!(
+                    "slots {} to {} are a hole: no archiver had the blocks of {} to {}",
+                    slots.start(),
+                    slots.end(),
+                    hole.missing_first,
+                    hole.end.slot
+                );
+                listing.add_damage(&key, &reason);
+            }
             ArchiveFault::Overlap { first, second } => {
                 listing.add_damage(&second, &format_args!("has slots that {first} has, too"));
             }
