@@ -165,7 +165,8 @@ pub async fn fetch_part(depot: Depot, entry: PartEntry) -> Result<PartReader, Sn
 async fn fetch_ranges(depot: &Depot, entry: &PartEntry) -> Result<Bytes, SnapshotLoadError> {
     let length = entry.bytes;
     if length <= RANGE_BYTES {
-        return Ok(depot.get(&entry.key, PART_BYTES_MAX).await?);
+        let bytes_max = usize::try_from(length).unwrap_or(usize::MAX);
+        return Ok(depot.get(&entry.key, bytes_max).await?);
     }
     let mut body = BytesMut::new();
     let mut at = 0;

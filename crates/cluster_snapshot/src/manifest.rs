@@ -15,15 +15,15 @@ use store::{ByteReader, ByteWriter, DecodeError};
 
 use crate::error::ManifestError;
 use crate::fields::ManifestFields;
-use crate::keys::ManifestKey;
+use crate::keys::{ManifestKey, part_key};
 use crate::version::SNAPSHOT_VERSION;
 
 /// Bytes of a manifest. That of a billion accounts has about 4 MB.
 pub const MANIFEST_BYTES_MAX: usize = 256 << 20;
 
-/// Bytes of a part before compression. Writers end a part at 16 MiB by default; the accounts of a larger one than this would
-/// take the memory of a loader.
-const UNPACKED_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of a part, before and after compression. Writers end a part at 16 MiB by default; a larger one than this would take
+/// the memory of a loader.
+const PART_BYTES_MAX: u64 = 1 << 30;
 
 const MAGIC: &[u8; 4] = b"HYSM";
 const DIGEST_BYTES: usize = 32;
@@ -117,7 +117,7 @@ impl Manifest {
         *blake3::hash(&self.to_bytes()).as_bytes()
     }
 
-    /// Decodes a manifest and checks that its parts are disjoint, add up, and are not too long.
+    /// Decodes a manifest and checks that its parts are disjoint, add up, are not too long, and are objects of its own.
     ///
     /// # Errors
     ///
@@ -168,8 +168,16 @@ impl Manifest {
         if !is_ordered {
             return contradiction("order of parts");
         }
-        if self.parts.iter().any(|part| part.unpacked_bytes > UNPACKED_BYTES_MAX) {
+        if self.parts.iter().any(|part| part.unpacked_bytes > PART_BYTES_MAX) {
             return contradiction("unpacked length of a part");
+        }
+        if self.parts.iter().any(|part| part.bytes > PART_BYTES_MAX) {
+            return contradiction("length of a part");
+        }
+        // A copy of the snapshot creates and replaces these objects.
+        let named = self.manifest_key();
+        if self.parts.iter().any(|part| part.key != part_key(named.dir(), &part.digest)) {
+            return contradiction("key of a part");
         }
         let sum = |value: fn(&PartEntry) -> u64| {
             self.parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(value(part)))
