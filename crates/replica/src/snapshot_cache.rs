@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use cluster_snapshot::{MANIFEST_BYTES_MAX, Manifest, PartEntry, RemovalRules, remove_old_snapshots};
+use cluster_snapshot::{
+    MANIFEST_BYTES_MAX, Manifest, PartEntry, RemovalRules, remove_old_snapshots,
+};
 use depot::{Depot, DepotError, Put};
 use tokio::sync::mpsc;
 

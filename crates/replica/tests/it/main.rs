@@ -5,6 +5,7 @@ mod directory_log;
 mod epochs;
 mod follows;
 mod jumps;
+mod logged_blocks;
 mod rig;
 mod snapshots;
 mod source_chain;
