@@ -64,6 +64,7 @@ impl LedgerProducer for ReplicaProducer {
             "a replica does not append its blocks to a log: they come from one"
         );
         let config = self.config;
+        config.check(node)?;
         // A signal leaves no part of a snapshot behind.
         let opened = context.signals.dropped_at_end(load(config, node));
         Ok(Box::new(context.runtime.block_on(opened)?))
