@@ -19,9 +19,6 @@ use crate::part_reader::{PartReader, SnapshotAccount};
 /// Bytes of a request. After a cut, only the rest of it is requested again.
 const RANGE_BYTES: u64 = 16 << 20;
 
-/// Bytes of a part that is read at once.
-pub(crate) const PART_BYTES_MAX: usize = 1 << 30;
-
 /// Accounts that the ledger takes at once.
 const CHUNK_MAX: usize = 4_096;
 
