@@ -150,6 +150,11 @@ impl LoggedBlocks {
         }
     }
 
+    /// Estimates the bytes of the blocks in memory.
+    pub fn bytes(&self) -> u64 {
+        self.unrooted.bytes + self.ready.iter().map(Block::bytes).sum::<u64>()
+    }
+
     /// Reads from this message on.
     async fn skip_to(&mut self, sequence: u64) -> Result<(), LogError> {
         self.at = sequence - 1;

@@ -159,6 +159,11 @@ impl ArchiveWriter {
         self.last_pushed.map(|last| last.saturating_add(1)).or(self.first)
     }
 
+    /// Bytes of the compressed blocks that wait for the end of their object.
+    pub fn open_bytes(&self) -> u64 {
+        self.open.body.0.len() as u64
+    }
+
     /// Number of objects that existed with other blocks.
     pub fn disagreements(&self) -> u64 {
         self.disagreements

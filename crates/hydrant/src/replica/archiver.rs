@@ -126,7 +126,10 @@ impl Archiver {
         }
         if let Some(progress) = &mut state.progress {
             // After a failure the same block is pushed again.
-            self.archive(progress).await?;
+            let archived = self.archive(progress).await;
+            let bytes = progress.writer.open_bytes();
+            self.metrics.object_bytes.store(bytes, Ordering::Relaxed);
+            archived?;
         }
         if state.ticks_to_fill == 0 {
             state.ticks_to_fill = TICKS_BETWEEN_FILLS;
@@ -237,13 +240,9 @@ impl Archiver {
         next: &Block,
     ) -> Result<bool> {
         let mut has_block = false;
-        let opened = LoggedBlocks::open(&*self.space, &self.depot, &self.cluster, from).await?;
-        let Some(mut logged) = opened else { return Ok(false) };
+        let Some(mut logged) = self.open_log(from).await? else { return Ok(false) };
         while let Some(block) = logged.next_block().await? {
             let slot = block.id.slot;
-            if slot < from {
-                continue;
-            }
             if slot == next.parent.slot && block.blockhash != next.previous_blockhash {
                 self.metrics.disagreements.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(slot, "the log has another final block than the ledger");
@@ -260,10 +259,42 @@ impl Archiver {
         Ok(has_block)
     }
 
+    /// Opens the log at the final blocks from a slot on. Returns `None` if it does not have them.
+    async fn open_log(&self, from: Slot) -> Result<Option<BlockSource<'_>>> {
+        let opened = LoggedBlocks::open(&*self.space, &self.depot, &self.cluster, from).await?;
+        Ok(opened.map(|blocks| BlockSource { blocks, from, metrics: &self.metrics }))
+    }
+
     /// Returns final blocks of the history from a slot on, at most [`BLOCKS_MAX`].
     fn final_blocks(&self, from: Slot) -> Vec<Arc<Block>> {
         let history = self.history.snapshot();
         let blocks = history.blocks(from.., Commitment::Finalized);
         blocks.take(BLOCKS_MAX).cloned().collect()
+    }
+}
+
+/// The final blocks of the log from a slot on. Their bytes are reported while it exists.
+struct BlockSource<'a> {
+    blocks: LoggedBlocks,
+    from: Slot,
+    metrics: &'a ArchiveMetrics,
+}
+
+impl BlockSource<'_> {
+    async fn next_block(&mut self) -> Result<Option<Block>> {
+        while let Some(block) = self.blocks.next_block().await? {
+            let bytes = block.bytes() + self.blocks.bytes();
+            self.metrics.logged_bytes.store(bytes, Ordering::Relaxed);
+            if block.id.slot >= self.from {
+                return Ok(Some(block));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Drop for BlockSource<'_> {
+    fn drop(&mut self) {
+        self.metrics.logged_bytes.store(0, Ordering::Relaxed);
     }
 }

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 
-use ::replica::LoggedBlocks;
 use anyhow::Result;
 use cluster_snapshot::archive::{
     ArchiveHoleKey, ArchiveLimits, ArchiveWriter, list_holes, list_open_slots, read_hole,
@@ -65,13 +64,10 @@ impl Archiver {
         if is_retained {
             return self.push_retained(&mut progress, last).await;
         }
-        let opened = LoggedBlocks::open(&*self.space, &self.depot, &self.cluster, first).await?;
-        if let Some(mut logged) = opened {
+        if let Some(mut logged) = self.open_log(first).await? {
             while let Some(block) = logged.next_block().await? {
                 // The first block after the slots ends their last object.
-                if block.id.slot >= first
-                    && (!self.push(&mut progress, &block).await? || block.id.slot > last)
-                {
+                if !self.push(&mut progress, &block).await? || block.id.slot > last {
                     break;
                 }
             }

@@ -13,9 +13,21 @@ pub(super) struct ArchiveMetrics {
     pub(super) failures: AtomicU64,
     pub(super) holes: AtomicU64,
     pub(super) disagreements: AtomicU64,
+    /// Compressed blocks of the open object.
+    pub(super) object_bytes: AtomicU64,
+    /// Blocks of the log that are not archived yet.
+    pub(super) logged_bytes: AtomicU64,
 }
 
 impl Collector for ArchiveMetrics {
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        let bytes = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        vec![
+            ("archive_object", bytes(&self.object_bytes)),
+            ("archive_log", bytes(&self.logged_bytes)),
+        ]
+    }
+
     fn write(&self, out: &mut Exposition) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let help = "The last slot of the archive's newest object.";
