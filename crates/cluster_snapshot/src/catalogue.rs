@@ -17,8 +17,8 @@ use crate::manifest::Manifest;
 /// A name above all others in a directory: a key has no such character.
 const AFTER_ALL: &str = "zzzz";
 
-/// Lists the manifests of a cluster, the newest first. Cost: a request for each page of other objects, and for each snapshot
-/// that has more objects than a page.
+/// Lists the manifests of a cluster, the newest first. Cost: a request for each page of other objects, and for each
+/// snapshot that has more objects than a page.
 ///
 /// # Errors
 ///

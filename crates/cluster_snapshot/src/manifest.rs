@@ -21,8 +21,8 @@ use crate::version::SNAPSHOT_VERSION;
 /// Bytes of a manifest. That of a billion accounts has about 8 MB. A start has up to sixteen of them in memory.
 pub const MANIFEST_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of a part, before and after compression. Writers end a part at 16 MiB, after an account of at most 10 MiB. A loader
-/// has three parts in memory for each of its threads.
+/// Bytes of a part, before and after compression. Writers end a part at 16 MiB, after an account of at most 10 MiB. A
+/// loader has three parts in memory for each of its threads.
 pub(crate) const PART_BYTES_MAX: u64 = 128 << 20;
 
 const MAGIC: &[u8; 4] = b"HYSM";

@@ -215,7 +215,12 @@ pub async fn list_holes(depot: &Depot, cluster: &str) -> Result<Vec<ArchiveHoleK
 ///
 /// The store failed, or the object is damaged or of another version.
 pub async fn read_hole(depot: &Depot, key: &ArchiveHoleKey) -> Result<ArchiveHole, ArchiveError> {
-    let bytes = depot.get(&key.key, BYTES_MAX).await?;
+    let bytes = match depot.get(&key.key, BYTES_MAX).await {
+        Err(DepotError::TooLong { .. }) => {
+            return Err(ArchiveError::Damaged { key: key.key.clone(), what: "length" });
+        }
+        found => found?,
+    };
     ArchiveHole::from_bytes(&bytes, key)
 }
 

@@ -404,6 +404,9 @@ async fn two_archivers_that_lack_the_same_blocks_write_one_hole() {
     let mut writer = open(&alone, SMALL).await;
     push_all(&mut writer, &chain[..30]).await;
     let hole = record_hole(&mut writer, &chain[50]).await.key();
+    put(&alone, &hole.key, vec![0; 1 << 20].into()).await;
+    let found = format!("{:?}", faults(&alone).await);
+    assert!(found.contains(&hole.key), "{found}");
     put(&alone, &hole.key, Bytes::from_static(b"HYSH")).await;
     let found = format!("{:?}", faults(&alone).await);
     assert!(found.contains(&hole.key), "{found}");
