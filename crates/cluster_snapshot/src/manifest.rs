@@ -11,6 +11,7 @@
 use chain_solana::wire::{BlockName, RecordDigest};
 use lattice::{LT_HASH_BYTES, LtHash};
 use ledger::Address;
+use solana_epoch_schedule::{EpochSchedule, MINIMUM_SLOTS_PER_EPOCH};
 use store::{ByteReader, ByteWriter, DecodeError};
 
 use crate::error::ManifestError;
@@ -24,6 +25,9 @@ pub const MANIFEST_BYTES_MAX: usize = 64 << 20;
 /// Bytes of a part, before and after compression. Writers end a part at 16 MiB, after an account of at most 10 MiB. A
 /// loader has three parts in memory for each of its threads.
 pub(crate) const PART_BYTES_MAX: u64 = 128 << 20;
+
+/// Slots of an epoch: 23 times those of mainnet, and as many as a local ledger may have.
+const SLOTS_PER_EPOCH_MAX: u64 = 10_000_000;
 
 const MAGIC: &[u8; 4] = b"HYSM";
 const DIGEST_BYTES: usize = 32;
@@ -163,6 +167,9 @@ impl Manifest {
         if self.fields.bank.lattice.as_ref().is_some_and(|row| row.lt_hash != self.lt_hash) {
             return contradiction("sum over all accounts");
         }
+        if !is_valid_schedule(&self.fields.chain.epoch_schedule) {
+            return contradiction("epoch schedule");
+        }
         let is_ordered = self.parts.is_sorted_by(|part, next| part.last < next.first)
             && self.parts.iter().all(|part| part.first <= part.last);
         if !is_ordered {
@@ -190,6 +197,13 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+/// Whether a genesis can have this schedule. Each epoch has a list of its leaders in memory.
+fn is_valid_schedule(schedule: &EpochSchedule) -> bool {
+    let EpochSchedule { slots_per_epoch, leader_schedule_slot_offset, warmup, .. } = *schedule;
+    (MINIMUM_SLOTS_PER_EPOCH..=SLOTS_PER_EPOCH_MAX).contains(&slots_per_epoch)
+        && EpochSchedule::custom(slots_per_epoch, leader_schedule_slot_offset, warmup) == *schedule
 }
 
 fn write_part(out: &mut ByteWriter, part: &PartEntry) {

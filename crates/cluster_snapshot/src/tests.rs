@@ -359,6 +359,13 @@ async fn a_manifest_with_parts_that_no_writer_makes_is_refused() {
     assert_eq!(change(&|it| it.parts[1] = it.parts[0].clone()), "order of parts");
     assert_eq!(change(&|it| it.parts[0].accounts = u64::MAX), "number of accounts");
     assert_eq!(change(&|it| it.parts[0].lamports = u64::MAX), "lamports");
+    // A list of leaders as long as an epoch would be allocated.
+    for slots in [0, 31, 10_000_001, u64::MAX] {
+        let set = |it: &mut Manifest| it.fields.chain.epoch_schedule.slots_per_epoch = slots;
+        assert_eq!(change(&set), "epoch schedule");
+    }
+    let set = |it: &mut Manifest| it.fields.chain.epoch_schedule.first_normal_epoch = 60;
+    assert_eq!(change(&set), "epoch schedule");
 }
 
 #[tokio::test]
