@@ -25,7 +25,9 @@ use replicated_log::{
     BATCH_MESSAGES_MAX, Log, LogError, LogReader, LogSpace, MessageKind, ReadError, StoredMessage,
     Tail,
 };
+use solana::VerificationLevel;
 
+use crate::fault::check_level;
 use crate::first_record::FirstRecord;
 
 /// Bytes of blocks that are not final. Some hundred blocks of mainnet, of which 32 are above the root.
@@ -52,13 +54,15 @@ pub struct LoggedBlocks {
     /// Whether messages are skipped up to the next head.
     is_skipping: bool,
     damages: usize,
+    /// The lowest level of proof of an ingester whose records are used.
+    level_min: Option<VerificationLevel>,
     unrooted: UnrootedBlocks,
     ready: VecDeque<Block>,
 }
 
 impl LoggedBlocks {
     /// Opens the newest epoch of the log that continues from a block before the slot `from`. Returns `None` if there is
-    /// none.
+    /// none. Records of ingesters below `level_min` are passed over as damaged ones are.
     ///
     /// # Errors
     ///
@@ -68,6 +72,7 @@ impl LoggedBlocks {
         depot: &Depot,
         cluster: &str,
         from: Slot,
+        level_min: Option<VerificationLevel>,
     ) -> Result<Option<Self>, LogError> {
         let Some(newest) = space.newest_epoch().await? else { return Ok(None) };
         let oldest = newest.saturating_sub(EPOCHS_MAX - 1);
@@ -92,7 +97,8 @@ impl LoggedBlocks {
             };
             if let Some(start) = start {
                 let reader = log.read(start).await?;
-                return Ok(Some(Self::new(log, reader, start, tail.last)));
+                let opened = Self::new(log, reader, start, tail.last);
+                return Ok(Some(Self { level_min, ..opened }));
             }
         }
         Ok(None)
@@ -108,6 +114,7 @@ impl LoggedBlocks {
             // A log may be cut within a record.
             is_skipping: true,
             damages: 0,
+            level_min: None,
             unrooted: UnrootedBlocks::default(),
             ready: VecDeque::new(),
         }
@@ -224,6 +231,9 @@ impl LoggedBlocks {
     }
 
     fn take_record(&mut self, record: Record) {
+        if check_level(record.writer(), record.link().number, self.level_min).is_err() {
+            return;
+        }
         match record {
             Record::Block(record) => {
                 let BlockRecord { link, parent_number, block, is_jump, .. } = *record;

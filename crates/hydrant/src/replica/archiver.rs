@@ -26,6 +26,7 @@ use cluster_snapshot::archive::{ArchiveError, ArchiveLimits, ArchiveWriter};
 use depot::Depot;
 use ledger::{Commitment, Slot};
 use replicated_log::LogSpace;
+use solana::VerificationLevel;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use self::metrics::ArchiveMetrics;
@@ -49,6 +50,8 @@ pub(super) struct Archiver {
     /// It has the epochs of the chain, at which objects end.
     info: ClusterInfo,
     history: Arc<History>,
+    /// The lowest level of proof of an ingester whose blocks are read from the log.
+    level_min: Option<VerificationLevel>,
     hole_timeout: Duration,
     metrics: Arc<ArchiveMetrics>,
 }
@@ -95,9 +98,21 @@ impl Archiver {
         info: ClusterInfo,
         history: Arc<History>,
     ) -> Self {
-        let metrics = Arc::default();
-        let hole_timeout = HOLE_TIMEOUT;
-        Self { depot, space, cluster: cluster.to_owned(), info, history, hole_timeout, metrics }
+        Self {
+            depot,
+            space,
+            cluster: cluster.to_owned(),
+            info,
+            history,
+            level_min: None,
+            hole_timeout: HOLE_TIMEOUT,
+            metrics: Arc::default(),
+        }
+    }
+
+    /// Reads blocks of the log only if their ingester has this level of proof.
+    pub(super) fn with_level_min(self, level_min: Option<VerificationLevel>) -> Self {
+        Self { level_min, ..self }
     }
 
     /// Returns the progress of the archive.
@@ -261,7 +276,8 @@ impl Archiver {
 
     /// Opens the log at the final blocks from a slot on. Returns `None` if it does not have them.
     async fn open_log(&self, from: Slot) -> Result<Option<BlockSource<'_>>> {
-        let opened = LoggedBlocks::open(&*self.space, &self.depot, &self.cluster, from).await?;
+        let Self { depot, cluster, level_min, .. } = self;
+        let opened = LoggedBlocks::open(&*self.space, depot, cluster, from, *level_min).await?;
         Ok(opened.map(|blocks| BlockSource { blocks, from, metrics: &self.metrics }))
     }
 

@@ -143,6 +143,7 @@ impl OpenedLedger for OpenedReplica {
             let archived = Arc::clone(&history);
             let space = Arc::clone(space);
             let archiver = Archiver::new(depot.clone(), space, cluster, info.clone(), archived);
+            let archiver = archiver.with_level_min(settings.level_min);
             collectors.push(archiver.metrics());
             tasks.push(Box::pin(archiver.run()));
         }

@@ -3,13 +3,17 @@
 use chain_solana::Block;
 use ledger::Slot;
 use replica::LoggedBlocks;
+use solana::VerificationLevel;
 
 use crate::source_chain::{FIRST_SLOT, SourceChain};
 use crate::source_log::{CLUSTER, SourceLog};
 
+/// The level of the tests' ingester.
+const LEVEL_MIN: Option<VerificationLevel> = Some(VerificationLevel::Sequence);
+
 /// Reads all final blocks of a log for an archive that needs the blocks from a slot on.
 async fn read_blocks(log: &SourceLog, from: Slot) -> Vec<Block> {
-    let opened = LoggedBlocks::open(&log.space, &log.depot, CLUSTER, from).await;
+    let opened = LoggedBlocks::open(&log.space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
     let Some(mut logged) = opened.expect("a log in memory") else { return Vec::new() };
     let mut blocks = Vec::new();
     while let Some(block) = logged.next_block().await.expect("a log in memory") {
@@ -83,6 +87,25 @@ async fn the_log_is_read_from_the_newest_snapshot_before_the_needed_block() {
     // Retention has removed what is before the snapshot.
     log.space.truncate_epoch(log.epoch, log.positions[&root].sequence + 1);
     check(&read_blocks(&log, slot + 1).await, &chain, &later);
+}
+
+#[tokio::test]
+async fn records_of_an_ingester_of_too_low_a_level_are_passed_over() {
+    let mut chain = SourceChain::new(4);
+    let mut log = SourceLog::new(&chain).await;
+    for _ in 0..10 {
+        let steps = chain.extend(chain.tip);
+        log.append_steps(&chain, &steps).await;
+    }
+    let proven = final_blocks(&chain);
+    log.level = None;
+    log.append_term(2).await;
+    for _ in 0..10 {
+        let steps = chain.extend(chain.tip);
+        log.append_steps(&chain, &steps).await;
+    }
+    assert!(!proven.is_empty() && proven.len() < final_blocks(&chain).len());
+    check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &proven);
 }
 
 #[tokio::test]
