@@ -17,7 +17,8 @@ use crate::manifest::Manifest;
 /// A name above all others in a directory: a key has no such character.
 const AFTER_ALL: &str = "zzzz";
 
-/// Lists the manifests of a cluster, the newest first. Cost: a request for each snapshot.
+/// Lists the manifests of a cluster, the newest first. Cost: a request for each page of other objects, and for each
+/// snapshot that has more objects than a page.
 ///
 /// # Errors
 ///
@@ -27,15 +28,17 @@ pub async fn newest_snapshots(
     cluster: &str,
 ) -> Result<Vec<ManifestKey>, DepotError> {
     let dir = cluster_dir(cluster);
+    let page = depot.list_page();
     let mut found = Vec::new();
     let mut after = String::new();
     loop {
-        // The first object of a complete snapshot is its manifest.
-        let Some(object) = depot.list_after(&dir, &after, 1).await?.pop() else { break };
-        found.extend(ManifestKey::parse(&object.key));
-        after = match ManifestKey::parse_object(&object.key) {
+        let objects = depot.list_after(&dir, &after, page).await?;
+        found.extend(objects.iter().filter_map(|object| ManifestKey::parse(&object.key)));
+        let Some(last) = objects.last().filter(|_| objects.len() == page) else { break };
+        // The manifest of a snapshot comes before its parts, which are passed over.
+        after = match ManifestKey::parse_object(&last.key) {
             Some(snapshot) => format!("{}/{AFTER_ALL}", snapshot.dir()),
-            None => object.key,
+            None => last.key.clone(),
         };
     }
     found.reverse();

@@ -19,9 +19,6 @@ use crate::part_reader::{PartReader, SnapshotAccount};
 /// Bytes of a request. After a cut, only the rest of it is requested again.
 const RANGE_BYTES: u64 = 16 << 20;
 
-/// Bytes of a part that is read at once.
-pub(crate) const PART_BYTES_MAX: usize = 1 << 30;
-
 /// Accounts that the ledger takes at once.
 const CHUNK_MAX: usize = 4_096;
 
@@ -165,7 +162,8 @@ pub async fn fetch_part(depot: Depot, entry: PartEntry) -> Result<PartReader, Sn
 async fn fetch_ranges(depot: &Depot, entry: &PartEntry) -> Result<Bytes, SnapshotLoadError> {
     let length = entry.bytes;
     if length <= RANGE_BYTES {
-        return Ok(depot.get(&entry.key, PART_BYTES_MAX).await?);
+        let bytes_max = usize::try_from(length).unwrap_or(usize::MAX);
+        return Ok(depot.get(&entry.key, bytes_max).await?);
     }
     let mut body = BytesMut::new();
     let mut at = 0;

@@ -11,19 +11,23 @@
 use chain_solana::wire::{BlockName, RecordDigest};
 use lattice::{LT_HASH_BYTES, LtHash};
 use ledger::Address;
+use solana_epoch_schedule::{EpochSchedule, MINIMUM_SLOTS_PER_EPOCH};
 use store::{ByteReader, ByteWriter, DecodeError};
 
 use crate::error::ManifestError;
 use crate::fields::ManifestFields;
-use crate::keys::ManifestKey;
+use crate::keys::{ManifestKey, part_key};
 use crate::version::SNAPSHOT_VERSION;
 
-/// Bytes of a manifest. That of a billion accounts has about 4 MB.
-pub const MANIFEST_BYTES_MAX: usize = 256 << 20;
+/// Bytes of a manifest. That of a billion accounts has about 8 MB. A start has up to sixteen of them in memory.
+pub const MANIFEST_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of a part before compression. Writers end a part at 16 MiB by default; the accounts of a larger one than this would
-/// take the memory of a loader.
-const UNPACKED_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of a part, before and after compression. Writers end a part at 16 MiB, after an account of at most 10 MiB. A
+/// loader has three parts in memory for each of its threads.
+pub(crate) const PART_BYTES_MAX: u64 = 128 << 20;
+
+/// Slots of an epoch: 23 times those of mainnet, and as many as a local ledger may have.
+const SLOTS_PER_EPOCH_MAX: u64 = 10_000_000;
 
 const MAGIC: &[u8; 4] = b"HYSM";
 const DIGEST_BYTES: usize = 32;
@@ -117,7 +121,7 @@ impl Manifest {
         *blake3::hash(&self.to_bytes()).as_bytes()
     }
 
-    /// Decodes a manifest and checks that its parts are disjoint, add up, and are not too long.
+    /// Decodes a manifest and checks that its parts are disjoint, add up, are not too long, and are objects of its own.
     ///
     /// # Errors
     ///
@@ -163,13 +167,24 @@ impl Manifest {
         if self.fields.bank.lattice.as_ref().is_some_and(|row| row.lt_hash != self.lt_hash) {
             return contradiction("sum over all accounts");
         }
+        if !is_valid_schedule(&self.fields.chain.epoch_schedule) {
+            return contradiction("epoch schedule");
+        }
         let is_ordered = self.parts.is_sorted_by(|part, next| part.last < next.first)
             && self.parts.iter().all(|part| part.first <= part.last);
         if !is_ordered {
             return contradiction("order of parts");
         }
-        if self.parts.iter().any(|part| part.unpacked_bytes > UNPACKED_BYTES_MAX) {
+        if self.parts.iter().any(|part| part.unpacked_bytes > PART_BYTES_MAX) {
             return contradiction("unpacked length of a part");
+        }
+        if self.parts.iter().any(|part| part.bytes > PART_BYTES_MAX) {
+            return contradiction("length of a part");
+        }
+        // A copy of the snapshot creates and replaces these objects.
+        let named = self.manifest_key();
+        if self.parts.iter().any(|part| part.key != part_key(named.dir(), &part.digest)) {
+            return contradiction("key of a part");
         }
         let sum = |value: fn(&PartEntry) -> u64| {
             self.parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(value(part)))
@@ -182,6 +197,13 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+/// Whether a genesis can have this schedule. Each epoch has a list of its leaders in memory.
+fn is_valid_schedule(schedule: &EpochSchedule) -> bool {
+    let EpochSchedule { slots_per_epoch, leader_schedule_slot_offset, warmup, .. } = *schedule;
+    (MINIMUM_SLOTS_PER_EPOCH..=SLOTS_PER_EPOCH_MAX).contains(&slots_per_epoch)
+        && EpochSchedule::custom(slots_per_epoch, leader_schedule_slot_offset, warmup) == *schedule
 }
 
 fn write_part(out: &mut ByteWriter, part: &PartEntry) {

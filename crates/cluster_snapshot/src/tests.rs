@@ -8,7 +8,7 @@ use bytes::Bytes;
 use chain_solana::wire::{BlockName, RecordDigest};
 use chain_solana::{BankHashComponents, Block, BlockInfo, BlockhashQueue, View};
 use depot::faults::{Faults, FaultyStore};
-use depot::{Depot, DepotConfig, Put};
+use depot::{Depot, DepotConfig, DepotError, Put};
 use fastrand::Rng;
 use ledger::{Address, BlockId, Commitment, Slot};
 use query::LedgerConfig;
@@ -337,6 +337,69 @@ async fn a_manifest_of_another_version_cluster_or_block_is_named() {
     put(&depot, &other_block, manifest.to_bytes().into()).await;
     let err = load_manifest(&depot, &other_block, None).await.expect_err("another block");
     assert!(err.to_string().contains("another block"), "{err}");
+}
+
+#[tokio::test]
+async fn a_manifest_with_parts_that_no_writer_makes_is_refused() {
+    let depot = memory();
+    let manifest = write(&depot, &source(2, 5, 400)).await.expect("it is written");
+    let change = |change: &dyn Fn(&mut Manifest)| {
+        let mut changed = manifest.clone();
+        change(&mut changed);
+        match Manifest::from_bytes(&changed.to_bytes()) {
+            Err(ManifestError::Contradiction(what)) => what,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(change(&|it| it.parts[0].bytes = u64::MAX), "length of a part");
+    // An object of another snapshot, which a copy would replace.
+    assert_eq!(change(&|it| it.parts[0].key = "snap/test/other/manifest".into()), "key of a part");
+    assert_eq!(change(&|it| it.parts[1].key = it.parts[0].key.clone()), "key of a part");
+    assert_eq!(change(&|it| it.parts[1].first = it.parts[0].last), "order of parts");
+    assert_eq!(change(&|it| it.parts[1] = it.parts[0].clone()), "order of parts");
+    assert_eq!(change(&|it| it.parts[0].accounts = u64::MAX), "number of accounts");
+    assert_eq!(change(&|it| it.parts[0].lamports = u64::MAX), "lamports");
+    // A list of leaders as long as an epoch would be allocated.
+    for slots in [0, 31, 10_000_001, u64::MAX] {
+        let set = |it: &mut Manifest| it.fields.chain.epoch_schedule.slots_per_epoch = slots;
+        assert_eq!(change(&set), "epoch schedule");
+    }
+    let set = |it: &mut Manifest| it.fields.chain.epoch_schedule.first_normal_epoch = 60;
+    assert_eq!(change(&set), "epoch schedule");
+}
+
+#[tokio::test]
+async fn an_object_that_is_longer_than_its_entry_is_not_read() {
+    let depot = memory();
+    let manifest = write(&depot, &source(2, 5, 40)).await.expect("it is written");
+    let key = &manifest.parts[0].key;
+    put(&depot, key, vec![0; 1 << 20].into()).await;
+    let err = load(&depot, &manifest.key()).await.expect_err("it is another object");
+    assert!(matches!(err, SnapshotLoadError::Depot(DepotError::TooLong { .. })), "{err}");
+    assert!(err.to_string().contains(key.as_str()), "{err}");
+}
+
+#[tokio::test]
+async fn snapshots_among_many_other_objects_are_listed_by_pages() {
+    let store = FaultyStore::new(0, Faults::default());
+    let depot = Depot::with_store(Arc::clone(&store) as _, "p", &depot_config());
+    for slot in [5, 6] {
+        write_at(&depot, slot, |_| {}).await;
+    }
+    let keys = newest_snapshots(&depot, CLUSTER).await.expect("a store in memory");
+    for number in 0..3_000 {
+        // Before, within and after the snapshots.
+        let dir = keys[number % 2].dir();
+        for key in [format!("snap/{CLUSTER}/0/{number}"), format!("{dir}/part-{number:09}")] {
+            depot.put_new(&key, Bytes::new()).await.expect("a store in memory");
+        }
+        let after = format!("snap/{CLUSTER}/9/{number}/manifest");
+        depot.put_new(&after, Bytes::new()).await.expect("a store in memory");
+    }
+    let lists = store.lists();
+    assert_eq!(list_slots(&depot).await, [6, 5]);
+    let lists = store.lists() - lists;
+    assert!(lists <= 10, "{lists} requests for 9,000 objects");
 }
 
 #[tokio::test]

@@ -19,8 +19,8 @@ use tokio::time::Instant;
 use crate::address_order::AddressOrder;
 use crate::error::{PartError, SnapshotLoadError, SnapshotWriteError};
 use crate::fields::ManifestFields;
-use crate::load::{PART_BYTES_MAX, load_manifest};
-use crate::manifest::{Manifest, PartEntry};
+use crate::load::load_manifest;
+use crate::manifest::{Manifest, PART_BYTES_MAX, PartEntry};
 use crate::part_reader::PartReader;
 use crate::part_writer::{EncodedPart, PartWriter};
 
@@ -184,7 +184,7 @@ async fn put_part(
     if depot.put_new(&entry.key, body).await.map_err(depot_error)? == Put::Created {
         return Ok(entry);
     }
-    let found = depot.get(&entry.key, PART_BYTES_MAX).await.map_err(depot_error)?;
+    let found = depot.get(&entry.key, PART_BYTES_MAX as usize).await.map_err(depot_error)?;
     let entry = PartEntry { bytes: found.len() as u64, ..entry };
     let checked = tokio::task::spawn_blocking(move || {
         let source = PartReader::read(&found, &entry).err();

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -41,13 +42,20 @@ pub struct FaultyStore {
     inner: InMemory,
     faults: Mutex<Faults>,
     random: Mutex<Rng>,
+    lists: AtomicUsize,
 }
 
 impl FaultyStore {
     /// An empty store.
     pub fn new(seed: u64, faults: Faults) -> Arc<Self> {
         let random = Mutex::new(Rng::with_seed(seed));
-        Arc::new(Self { inner: InMemory::new(), faults: Mutex::new(faults), random })
+        let faults = Mutex::new(faults);
+        Arc::new(Self { inner: InMemory::new(), faults, random, lists: AtomicUsize::new(0) })
+    }
+
+    /// Number of lists that were requested.
+    pub fn lists(&self) -> usize {
+        self.lists.load(Ordering::Relaxed)
     }
 
     /// Changes the faults of later requests.
@@ -146,6 +154,7 @@ impl ObjectStore for FaultyStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.lists.fetch_add(1, Ordering::Relaxed);
         if self.has(|faults| faults.unavailable) {
             return stream::once(async { Err(new_error("503")) }).boxed();
         }

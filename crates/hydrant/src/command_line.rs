@@ -25,6 +25,34 @@ use crate::replica::flags::{self as replica_flags, ReplicaCommandFlags};
 use crate::surfpool::{self, SurfpoolArgs};
 use crate::test_validator;
 
+/// The end of the help of `hydrant ingest`.
+const INGEST_FOOTER: &str = "\
+Example:
+  hydrant ingest --source http://VALIDATOR:10000 --snapshot http://VALIDATOR:8899 \\
+      --log-url nats://N1:4222,nats://N2:4222,nats://N3:4222 --depot s3://BUCKET/hydrant
+
+docs/cluster.md is the runbook, and docs/configuration.md describes the settings.";
+/// The end of the help of `hydrant replica`.
+const REPLICA_FOOTER: &str = "\
+Example:
+  hydrant replica --log-url file:///tmp/hydrant/log --depot file:///tmp/hydrant/depot
+
+docs/cluster.md is the runbook, and docs/configuration.md describes the settings.";
+/// The end of the help of `hydrant log-check`.
+#[cfg(feature = "cluster")]
+const LOG_CHECK_FOOTER: &str = "\
+Example:
+  hydrant log-check nats://N1:4222,nats://N2:4222,nats://N3:4222 --log-cluster mainnet
+
+docs/operations.md describes the damages, and docs/cluster.md the restore.";
+/// The end of the help of `hydrant snapshots`.
+#[cfg(feature = "cluster")]
+const SNAPSHOTS_FOOTER: &str = "\
+Example:
+  hydrant snapshots s3://BUCKET/hydrant --log-cluster mainnet --check
+
+docs/cluster.md describes snapshots, the archive with its holes, and the restore.";
+
 /// A read node for ledgers: accepts transactions, holds the state in memory, serves many clients.
 #[derive(Parser)]
 #[command(name = "hydrant", version, term_width = 100)]
@@ -59,11 +87,13 @@ pub(crate) enum Command {
     /// Follow a Solana chain and append its blocks to a replicated log, for replicas.
     ///
     /// Runs `follow` with --log-url. Several may append to one log: one leads, and another takes over.
+    #[command(after_help = INGEST_FOOTER)]
     Ingest(Box<FollowFlags>),
     /// Serve a Solana ledger that is fed by a replicated log.
     ///
     /// Loads the newest snapshot in --depot, reads the log of --log-url from there on, and verifies each bank before it
     /// is shown. Any number of replicas may read one log.
+    #[command(after_help = REPLICA_FOOTER)]
     Replica(Box<ReplicaCommandFlags>),
     /// Follow a Kaspa node, verify its UTXO sets, and serve wRPC and gRPC.
     ///
@@ -80,11 +110,13 @@ pub(crate) enum Command {
     /// Each record is decoded, its digests and its link to the record before are checked, and so is the order of blocks
     /// and marks. The exit code is 1 if anything is damaged.
     #[cfg(feature = "cluster")]
+    #[command(after_help = LOG_CHECK_FOOTER)]
     LogCheck(LogCheckFlags),
     /// List the snapshots and the archive of a cluster in a directory or bucket.
     ///
-    /// The exit code is 1 if anything that was read is damaged.
+    /// The exit code is 1 if anything that was read is damaged, or if the archive has a hole.
     #[cfg(feature = "cluster")]
+    #[command(after_help = SNAPSHOTS_FOOTER)]
     Snapshots(SnapshotsFlags),
     /// Generate load on any Solana JSON-RPC endpoint, and report latencies and rates.
     ///
@@ -189,6 +221,21 @@ mod tests {
         }
         assert_eq!(refusal(&["dev", "--fork-slot", "7", "--fork-url", "u"]), None);
         assert_eq!(refusal(&["dev", "--tls-cert", "c", "--tls-key", "k"]), None);
+    }
+
+    #[cfg(feature = "cluster")]
+    #[test]
+    fn the_help_of_a_cluster_command_ends_with_an_example_that_is_valid() {
+        for name in ["ingest", "replica", "log-check", "snapshots"] {
+            let mut command = command();
+            let found = command.find_subcommand_mut(name).expect(name);
+            let help = found.render_long_help().to_string();
+            let (_, footer) = help.split_once("Example:\n").expect(name);
+            let (example, documents) = footer.split_once("\n\n").expect(name);
+            let args = example.split_whitespace().filter(|arg| *arg != "\\");
+            assert_eq!(Cli::try_parse_from(args).err().map(|err| err.to_string()), None, "{name}");
+            assert!(documents.starts_with("docs/"), "{documents}");
+        }
     }
 
     #[test]

@@ -144,6 +144,17 @@ async fn add_archive(
                 let reason = format!("no object has slots {} to {}", slots.start(), slots.end());
                 listing.add_damage(&name, &reason);
             }
+            ArchiveFault::Open { hole, slots } => {
+                let key = hole.key().key;
+                let reason = format!(
+                    "slots {} to {} are a hole: no archiver had the blocks of {} to {}",
+                    slots.start(),
+                    slots.end(),
+                    hole.missing_first,
+                    hole.end.slot
+                );
+                listing.add_damage(&key, &reason);
+            }
             ArchiveFault::Overlap { first, second } => {
                 listing.add_damage(&second, &format_args!("has slots that {first} has, too"));
             }
@@ -184,11 +195,13 @@ mod tests {
         let blockhash = solana_hash::Hash::new_from_array([3; 32]);
         let manifest = format!("snap/local/{:020}-{:010}-{blockhash}/manifest", 7, 0);
         let object = format!("archive/local/{:010}/{:020}-{:020}.hya", 0, 0, 999);
-        for key in [&manifest, &object] {
+        let hole = format!("archive/local/holes/{:020}-{:020}.hyh", 1_000, 1_099);
+        for key in [&manifest, &object, &hole] {
             depot.put_new(key, vec![0; 500].into()).await.expect("an object");
         }
         let listing = list(&flags(url)).await.expect("a list");
-        assert_eq!(listing.damages, 2, "{}", listing.text);
+        assert_eq!(listing.damages, 3, "{}", listing.text);
+        assert!(listing.text.contains(&format!("{hole}: is damaged")), "{}", listing.text);
         assert!(listing.text.contains(&format!("Damage    {manifest}: ")), "{}", listing.text);
         assert!(listing.text.contains("Archive   slots 0 to 999, epoch 0, 500 B, archive/"));
     }

@@ -7,6 +7,7 @@
 //! [`follow::bank`].
 //! Invariant: a block is shown only after the lattice sum over all accounts and its bank hash were computed from its
 //! writes, and are those of its record. docs/design/ledgers.md, section 5, lists the promises of a producer.
+//! [`LoggedBlocks`] reads final blocks from a log without a ledger, for an archive that lacks them.
 //! Behaviour on damage: each kind of it has a name ([`Fault`]). The replica is not ready, shows nothing of the damaged
 //! record, and jumps to a newer snapshot in the running ledger. Until then it serves the state that it has, and after
 //! some time without such a snapshot it reports the fault to the ingesters ([`cluster_snapshot::fault_reports`]).
@@ -26,6 +27,7 @@ mod input_queue;
 mod known_blocks;
 mod log_follower;
 mod log_position;
+mod logged_blocks;
 mod proof;
 mod replica;
 mod snapshot_bank;
@@ -39,6 +41,7 @@ pub use config::ReplicaConfig;
 pub use error::ReplicaError;
 pub use fault::Fault;
 pub use fault_kind::FaultKind;
+pub use logged_blocks::LoggedBlocks;
 pub use proof::{BankWord, ReplicaProof};
 pub use replica::{Replica, ReplicaHandle};
 pub use status::{ReplicaState, ReplicaStatus};

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use chain_solana::wire::RecordDigest;
 use chain_solana::{Reader, View};
-use cluster_snapshot::{Manifest, PartSums, fetch_part, load_manifest, load_snapshot_parts};
+use cluster_snapshot::{
+    Manifest, ManifestKey, PartSums, fetch_part, load_manifest, load_snapshot_parts,
+};
 use depot::Depot;
 use follow::bank::{AccountAfter, ArchiveChanges};
 use futures_util::{StreamExt, stream};
@@ -29,7 +31,7 @@ use crate::log_position::RecordPosition;
 use crate::snapshot_bank::SnapshotBank;
 use crate::status::{ReplicaStatus, error_text};
 
-/// Number of the newest snapshots that are tried.
+/// Number of the newest snapshots of an epoch that are tried.
 const TRIED_MAX: usize = 8;
 /// Number of the newest generations whose records are requested.
 const REQUESTED_GENERATIONS_MAX: u64 = 8;
@@ -83,8 +85,14 @@ impl LogExtent {
         (record.manifest_key == key).then_some(record.manifest_digest)
     }
 
-    /// Finds the position in the log after which a snapshot is continued, or why there is none. The generation may
-    /// begin with a snapshot that was made in the generation before.
+    /// Whether the name of a snapshot allows that the log continues it. The epoch may begin with one of the epoch before.
+    fn may_continue(&self, key: &ManifestKey) -> bool {
+        let is_first = |first: &FirstRecord| first.record.manifest_key == key.key;
+        key.epoch == self.epoch || self.first.as_ref().is_some_and(is_first)
+    }
+
+    /// Finds the position in the log after which a snapshot is continued, or why there is none. The epoch may begin with a
+    /// snapshot that was made in the epoch before.
     fn find_position(&self, manifest: &Manifest) -> Result<RecordPosition, String> {
         let generation = self.generation;
         if let Some(FirstRecord { record, .. }) = &self.first
@@ -170,6 +178,13 @@ impl SnapshotSources {
                     continue;
                 }
             };
+            // Those of another epoch must not hide the ones of this epoch.
+            let (keys, others): (Vec<_>, Vec<_>) =
+                keys.into_iter().partition(|key| extent.may_continue(key));
+            for ManifestKey { key, epoch, .. } in others.into_iter().take(TRIED_MAX) {
+                let text = format!("{key}: it is of epoch {epoch}, the log is at {}", extent.epoch);
+                found.reasons.push(text);
+            }
             for key in keys.into_iter().take(TRIED_MAX) {
                 if above.is_some_and(|above| key.slot <= above) {
                     found.reasons.push(format!("{}: it is not newer than the ledger", key.key));

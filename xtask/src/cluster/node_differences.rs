@@ -52,6 +52,8 @@ impl NodeDifferences {
                 (Some("own"), Some(name), Some(reason)) => {
                     differences.own.push(Own { name, reason });
                 }
+                // The replicas are compared within the histories of all.
+                (Some("history"), Some(_), Some(_)) => {}
                 (Some("set"), Some(name), Some(lists)) => {
                     differences.sets.push(Sets { name, lists: lists.split(' ').collect() });
                 }

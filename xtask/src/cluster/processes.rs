@@ -322,7 +322,7 @@ impl Setup<'_> {
         } else {
             args.extend(strings(&["--snapshot-interval", &SNAPSHOT_INTERVAL_S.to_string()]));
         }
-        // Two of them: the archive waits for the other one if the blocks after its end were made while one was down.
+        // Two of them write the same objects. Blocks that one lacks after a restart are in the log.
         if index != MEASURED {
             args.push("--archive".to_owned());
         }

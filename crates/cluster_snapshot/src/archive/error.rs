@@ -50,6 +50,14 @@ pub enum ArchiveError {
         /// The last slot that was archived.
         last: Slot,
     },
+    /// A block is not of the chain that the end of a hole names, so it does not fill the hole.
+    #[error("block {slot} does not fill the hole before {end}: it is of another chain")]
+    OtherChain {
+        /// The block.
+        slot: Slot,
+        /// The last slot of the hole whose block is named.
+        end: Slot,
+    },
     /// A block cannot be compressed, or exceeds the limits of the format.
     #[error("block {slot}: {reason}")]
     Encode {

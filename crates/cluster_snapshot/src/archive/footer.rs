@@ -10,8 +10,8 @@
 use ledger::Slot;
 use store::{ByteReader, ByteWriter, DecodeError};
 
-use super::ArchiveObject;
 use super::error::ArchiveError;
+use super::object::ArchiveObject;
 
 /// The version of objects.
 pub(super) const VERSION: u16 = 1;
@@ -20,6 +20,8 @@ const END_MAGIC: &[u8; 4] = b"HYSF";
 
 /// Bytes after a footer.
 pub(super) const END_BYTES: usize = 10;
+/// Bytes of a footer. One of a hundred blocks has 7 KB. A longer one is refused before it is read.
+const FOOTER_BYTES_MAX: usize = 16 << 20;
 const DIGEST_BYTES: usize = 32;
 
 /// The footer of an object: its range of slots, and its blocks.
@@ -73,6 +75,15 @@ impl ArchiveFooter {
         *blake3::hash(&out.0).as_bytes()
     }
 
+    /// Whether another object has the same blocks, whatever the object before it is.
+    pub(super) fn has_blocks_of(&self, other: &Self) -> bool {
+        let blocks = |footer: &Self| {
+            let blocks = footer.blocks.iter();
+            blocks.map(|block| (block.slot, block.digest)).collect::<Vec<_>>()
+        };
+        blocks(self) == blocks(other)
+    }
+
     /// Returns a block.
     pub fn block(&self, slot: Slot) -> Option<&ArchivedBlock> {
         let at = self.blocks.binary_search_by_key(&slot, |block| block.slot).ok()?;
@@ -116,7 +127,8 @@ impl ArchiveFooter {
             return Err(ArchiveError::Version { key: key.clone(), found, known: VERSION });
         }
         let length = length as usize + END_BYTES;
-        if length as u64 > object.bytes { Err(damaged("length of the footer")) } else { Ok(length) }
+        let is_valid = length <= FOOTER_BYTES_MAX && length as u64 <= object.bytes;
+        if is_valid { Ok(length) } else { Err(damaged("length of the footer")) }
     }
 
     /// Decodes a footer with its end, and checks that it is of this object.
@@ -137,7 +149,9 @@ impl ArchiveFooter {
         let blocks = object.bytes.saturating_sub(bytes.len() as u64);
         let is_inside = |block: &ArchivedBlock| {
             let end = block.offset.checked_add(block.bytes.into());
-            object.slots().contains(&block.slot) && end.is_some_and(|end| end <= blocks)
+            object.slots().contains(&block.slot)
+                && block.parent_slot <= block.slot
+                && end.is_some_and(|end| end <= blocks)
         };
         let is_sorted = footer.blocks.is_sorted_by(|block, next| block.slot < next.slot);
         if !is_sorted || !footer.blocks.iter().all(is_inside) {

@@ -1,5 +1,6 @@
 //! Reads an archive: footers, single blocks, and all of it for a check.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use chain_solana::Block;
@@ -9,19 +10,27 @@ use ledger::Slot;
 
 use super::error::ArchiveError;
 use super::footer::{ArchiveFooter, ArchivedBlock, END_BYTES};
-use super::{ArchiveObject, find_holes, list_archive};
+use super::hole::{ArchiveHole, ArchiveHoleKey, list_holes, read_hole};
+use super::object::{ArchiveObject, CoveredSlots, list_archive};
 
 /// Bytes at the end of an object that are read at first: a footer of 1,000 blocks has 65 KB.
 const END_READ_BYTES: u64 = 80_000;
 
-/// Bytes of a block before compression. A larger one is refused before memory is allocated.
+/// Bytes of a block before and after compression. A larger one is refused before memory is allocated.
 const BLOCK_BYTES_MAX: u32 = 1 << 30;
 
 /// A fault of an archive.
 #[derive(Debug)]
 pub enum ArchiveFault {
-    /// No object covers these slots.
+    /// No object covers these slots, and no hole names them: objects were removed.
     Hole(RangeInclusive<Slot>),
+    /// No object covers these slots of a recorded hole: no archiver had their blocks.
+    Open {
+        /// The hole.
+        hole: ArchiveHole,
+        /// Its slots without an object.
+        slots: RangeInclusive<Slot>,
+    },
     /// Two objects cover the same slots.
     Overlap {
         /// The key of the first.
@@ -72,6 +81,9 @@ pub async fn read_block(
     slot: Slot,
 ) -> Result<Option<Block>, ArchiveError> {
     let Some(archived) = footer.block(slot) else { return Ok(None) };
+    if archived.bytes > BLOCK_BYTES_MAX || archived.unpacked_bytes > BLOCK_BYTES_MAX {
+        return Err(ArchiveError::Block { key: object.key.clone(), slot, what: "length" });
+    }
     let range = archived.offset..archived.offset + u64::from(archived.bytes);
     let packed = depot.get_range(&object.key, range).await?;
     decode(&object.key, archived, &packed).map(Some)
@@ -88,8 +100,8 @@ pub async fn check_archive(
     blocks: bool,
 ) -> Result<Vec<ArchiveFault>, ArchiveError> {
     let objects = list_archive(depot, cluster).await?;
-    let mut faults: Vec<ArchiveFault> =
-        find_holes(&objects).into_iter().map(ArchiveFault::Hole).collect();
+    let mut faults = Vec::new();
+    let holes = check_holes(depot, cluster, &objects, &mut faults).await?;
     let mut before: Option<(&ArchiveObject, Option<[u8; 32]>)> = None;
     for object in &objects {
         let footer = match read_footer(depot, object).await {
@@ -108,6 +120,7 @@ pub async fn check_archive(
             } else if before.last + 1 == object.first
                 && digest.is_some()
                 && footer.previous != digest
+                && !follows_hole(&footer, &holes)
             {
                 faults.push(ArchiveFault::Unchained { key: object.key.clone() });
             }
@@ -126,12 +139,47 @@ pub async fn check_archive(
     Ok(faults)
 }
 
+/// Digests of holes by the slot after them.
+type HoleEnds = BTreeMap<Slot, Vec<[u8; 32]>>;
+
+/// Adds the slots that no object covers, and damaged holes. Returns the digests of holes.
+async fn check_holes(
+    depot: &Depot,
+    cluster: &str,
+    objects: &[ArchiveObject],
+    faults: &mut Vec<ArchiveFault>,
+) -> Result<HoleEnds, ArchiveError> {
+    let covered = CoveredSlots::new(objects.iter().map(ArchiveObject::slots));
+    let keys = list_holes(depot, cluster).await?;
+    let named = CoveredSlots::new(keys.iter().map(ArchiveHoleKey::slots));
+    let unnamed = covered.find_inner_gaps().into_iter().flat_map(|gap| named.find_gaps(gap));
+    faults.extend(unnamed.map(ArchiveFault::Hole));
+    let mut ends = HoleEnds::new();
+    for key in &keys {
+        match read_hole(depot, key).await {
+            Ok(hole) => {
+                let after = hole.last.saturating_add(1);
+                ends.entry(after).or_default().push(hole.digest());
+                for slots in covered.find_gaps(key.slots()) {
+                    faults.push(ArchiveFault::Open { hole: hole.clone(), slots });
+                }
+            }
+            Err(ArchiveError::Depot(err)) => return Err(err.into()),
+            Err(err) => faults.push(ArchiveFault::Damaged(err)),
+        }
+    }
+    Ok(ends)
+}
+
+/// Whether an object was written after a hole, which was filled later.
+fn follows_hole(footer: &ArchiveFooter, holes: &HoleEnds) -> bool {
+    let digests = holes.get(&footer.first);
+    footer.previous.is_some_and(|previous| digests.is_some_and(|it| it.contains(&previous)))
+}
+
 fn decode(key: &str, archived: &ArchivedBlock, packed: &[u8]) -> Result<Block, ArchiveError> {
     let slot = archived.slot;
     let damaged = |what| ArchiveError::Block { key: key.to_owned(), slot, what };
-    if archived.unpacked_bytes > BLOCK_BYTES_MAX {
-        return Err(damaged("length"));
-    }
     let encoded = zstd::bulk::decompress(packed, archived.unpacked_bytes as usize);
     let encoded = encoded.map_err(|_| damaged("compressed bytes"))?;
     if blake3::hash(&encoded).as_bytes() != &archived.digest {

@@ -9,9 +9,10 @@ use ledger::{BlockId, Slot};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 
+use super::object::CoveredSlots;
 use super::{
-    ArchiveError, ArchiveFault, ArchiveLimits, ArchiveObject, ArchiveWriter, check_archive,
-    find_holes, list_archive, read_block, read_footer,
+    ArchiveError, ArchiveFault, ArchiveHole, ArchiveLimits, ArchiveObject, ArchiveWriter,
+    check_archive, list_archive, list_holes, list_open_slots, read_block, read_footer, read_hole,
 };
 
 const CLUSTER: &str = "test";
@@ -45,17 +46,24 @@ fn chain(seed: u64, first: Slot, blocks: usize) -> Vec<Block> {
     let mut random = Rng::with_seed(seed);
     let mut parent = first.saturating_sub(1);
     let mut slot = first;
-    let mut chain = Vec::new();
+    let mut chain: Vec<Block> = Vec::new();
     for height in 0..blocks as u64 {
         let blockhash = hash(&mut random);
+        let before = chain.last().map(|before| (before.blockhash, before.bank_hash));
+        let (previous_blockhash, parent_hash) =
+            before.unwrap_or_else(|| (hash(&mut random), hash(&mut random)));
         chain.push(Block {
             id: BlockId { slot, version: random.u64(..) },
             parent: BlockId { slot: parent, version: random.u64(..) },
             block_height: height,
             blockhash,
-            previous_blockhash: hash(&mut random),
+            previous_blockhash,
             bank_hash: hash(&mut random),
-            hash_components: BankHashComponents { last_blockhash: blockhash, ..Default::default() },
+            hash_components: BankHashComponents {
+                parent_hash,
+                last_blockhash: blockhash,
+                ..Default::default()
+            },
             block_time: random.i64(..),
             transaction_count: random.u64(..),
             transactions: Vec::new(),
@@ -138,7 +146,8 @@ async fn an_archive_has_the_chain_without_holes_through_restarts_and_faults() {
         let mut writer = open(&depot, SMALL).await;
         push_all(&mut writer, &chain).await;
         let found = objects(&depot).await;
-        assert!(found.len() > 3 && find_holes(&found).is_empty(), "seed {seed}");
+        let gaps = CoveredSlots::new(found.iter().map(ArchiveObject::slots)).find_inner_gaps();
+        assert!(found.len() > 3 && gaps.is_empty(), "seed {seed}");
         assert_eq!(found[0].first, 0);
         assert_eq!(writer.next_slot(), found.last().map(|object| object.last + 1));
         assert!(faults(&depot).await.is_empty(), "seed {seed}");
@@ -205,14 +214,6 @@ async fn the_bytes_of_blocks_do_not_decide_the_objects() {
     assert!(faults(&depot).await.is_empty());
 }
 
-#[test]
-fn holes_are_found_behind_an_object_that_covers_others() {
-    let object = |slots| ArchiveObject::new(CLUSTER, 0, slots, 1);
-    let objects = [object(0..=99), object(10..=19), object(100..=199), object(300..=399)];
-    assert_eq!(find_holes(&objects), [200..=299]);
-    assert!(find_holes(&[]).is_empty());
-}
-
 #[tokio::test]
 async fn an_archive_begins_with_a_whole_range_and_refuses_a_gap() {
     let depot = memory();
@@ -277,4 +278,139 @@ async fn holes_and_damages_are_named() {
         put(&depot, &object.key, intact).await;
     }
     assert!(faults(&depot).await.is_empty());
+}
+
+/// Records the hole before a block that the writer refuses.
+async fn record_hole(writer: &mut ArchiveWriter, next: &Block) -> ArchiveHole {
+    let err = writer.push(next).await.expect_err("a block is missing");
+    assert!(matches!(err, ArchiveError::Hole { .. }), "{err}");
+    writer.record_hole(next).await.expect("a store in memory")
+}
+
+/// The slots of holes without objects.
+async fn open_slots(depot: &Depot) -> Vec<std::ops::RangeInclusive<Slot>> {
+    let mut open = Vec::new();
+    for hole in list_holes(depot, CLUSTER).await.expect("a store in memory") {
+        open.extend(list_open_slots(depot, &schedule(), &hole).await.expect("a store in memory"));
+    }
+    open
+}
+
+#[tokio::test]
+async fn an_archive_continues_after_a_hole_which_another_archiver_fills() {
+    for seed in 0..40 {
+        let mut random = Rng::with_seed(seed);
+        let depot = memory();
+        let chain = chain(seed, 0, 300);
+        let from = random.usize(1..150);
+        let to = from + random.usize(1..60);
+        let next = &chain[to];
+        let mut writer = open(&depot, SMALL).await;
+        push_all(&mut writer, &chain[..from]).await;
+        let hole = record_hole(&mut writer, next).await;
+        let missing = hole.missing_first..=hole.end.slot;
+        let is_missing = |block: &Block| missing.contains(&block.id.slot);
+        assert!(chain[from..to].iter().all(is_missing), "seed {seed}");
+        assert!(!is_missing(&chain[from - 1]) && !is_missing(next), "seed {seed}");
+        assert_eq!(hole.end.blockhash, chain[to - 1].blockhash);
+        push_all(&mut writer, &chain[to..]).await;
+        // A new process continues after the hole, or after the objects behind it.
+        let mut restarted = open(&depot, SMALL).await;
+        assert!(restarted.next_slot() > Some(hole.last), "seed {seed}");
+        push_all(&mut restarted, &chain[to..]).await;
+        assert_eq!(open_slots(&depot).await, [hole.key().slots()], "seed {seed}");
+        let found = faults(&depot).await;
+        let [ArchiveFault::Open { hole: named, slots }] = &found[..] else {
+            panic!("seed {seed}: {found:?}");
+        };
+        assert_eq!((named, slots.clone()), (&hole, hole.key().slots()));
+
+        // It has objects of a part of the hole, and then of all of it.
+        for end in [to - 1, chain.len()] {
+            let Some(slots) = open_slots(&depot).await.pop() else { break };
+            let first = *slots.start();
+            let limits = SMALL;
+            let opened =
+                ArchiveWriter::open_hole(depot.clone(), &hole, first, schedule(), limits).await;
+            let mut filler = opened.expect("the archive is intact");
+            for block in chain[..end].iter().filter(|block| block.id.slot >= first) {
+                filler.push(block).await.expect("it follows");
+                if block.id.slot > hole.last {
+                    break;
+                }
+            }
+            assert_eq!(filler.disagreements(), 0, "seed {seed}");
+        }
+        assert!(open_slots(&depot).await.is_empty(), "seed {seed}");
+        let found = faults(&depot).await;
+        assert!(found.is_empty(), "seed {seed}: {found:?}");
+        check_blocks(&depot, &chain).await;
+    }
+}
+
+#[tokio::test]
+async fn a_hole_is_not_filled_with_blocks_of_another_chain() {
+    let depot = memory();
+    let known = chain(1, 0, 200);
+    let mut writer = open(&depot, SMALL).await;
+    push_all(&mut writer, &known[..20]).await;
+    let hole = record_hole(&mut writer, &known[60]).await;
+    push_all(&mut writer, &known[60..]).await;
+    let mut other = known.clone();
+    other[59].blockhash = Hash::new_from_array([1; 32]);
+    let opened =
+        ArchiveWriter::open_hole(depot.clone(), &hole, hole.first, schedule(), SMALL).await;
+    let mut filler = opened.expect("the archive is intact");
+    let mut refused = None;
+    for block in other.iter().filter(|block| block.id.slot >= hole.first) {
+        if let Err(err) = filler.push(block).await {
+            refused = Some(err);
+            break;
+        }
+    }
+    let end = known[59].id.slot;
+    assert!(
+        matches!(refused, Some(ArchiveError::OtherChain { slot, .. }) if slot == end),
+        "{refused:?}"
+    );
+    assert!(!open_slots(&depot).await.is_empty());
+}
+
+#[tokio::test]
+async fn two_archivers_that_lack_the_same_blocks_write_one_hole() {
+    let depot = memory();
+    let chain = chain(5, 0, 200);
+    let mut first = open(&depot, SMALL).await;
+    let mut second = open(&depot, SMALL).await;
+    push_all(&mut first, &chain[..30]).await;
+    push_all(&mut second, &chain[..30]).await;
+    let hole = record_hole(&mut first, &chain[50]).await;
+    assert_eq!(record_hole(&mut second, &chain[50]).await, hole);
+    push_all(&mut first, &chain[50..]).await;
+    push_all(&mut second, &chain[50..]).await;
+    assert_eq!(second.disagreements(), 0);
+    let keys = list_holes(&depot, CLUSTER).await.expect("a store in memory");
+    assert_eq!(keys, [hole.key()]);
+    assert_eq!(read_hole(&depot, &keys[0]).await.expect("it is intact"), hole);
+
+    // An archiver with all blocks wrote the objects at the same time: it has no part in the hole.
+    let mut third = open(&memory(), SMALL).await;
+    push_all(&mut third, &chain).await;
+    let err = third.record_hole(&chain[199]).await.expect_err("no block is missing");
+    assert!(matches!(err, ArchiveError::Hole { .. }), "{err}");
+
+    // A damaged hole is named, by a check and by a new process that would continue after it.
+    let alone = memory();
+    let mut writer = open(&alone, SMALL).await;
+    push_all(&mut writer, &chain[..30]).await;
+    let hole = record_hole(&mut writer, &chain[50]).await.key();
+    put(&alone, &hole.key, vec![0; 1 << 20].into()).await;
+    let found = format!("{:?}", faults(&alone).await);
+    assert!(found.contains(&hole.key), "{found}");
+    put(&alone, &hole.key, Bytes::from_static(b"HYSH")).await;
+    let found = format!("{:?}", faults(&alone).await);
+    assert!(found.contains(&hole.key), "{found}");
+    let opened = ArchiveWriter::open(alone, CLUSTER, schedule(), SMALL).await;
+    let err = opened.err().expect("it is damaged").to_string();
+    assert!(err.contains(&hole.key), "{err}");
 }

@@ -2,6 +2,7 @@
 //!
 //! Two writers do no harm: both write objects of the same names, and an object is created once. If an object exists with
 //! other content, because two sources disagree, it stays, and the writer continues after it.
+//! Without a final block the writer refuses those after it, until its caller records a hole.
 //! Memory: the compressed blocks of one object, twice while it is written.
 
 use chain_solana::Block;
@@ -12,10 +13,12 @@ use solana_epoch_schedule::EpochSchedule;
 use store::ByteWriter;
 use zstd::bulk::Compressor;
 
+use super::ARCHIVE_SLOTS;
 use super::error::ArchiveError;
 use super::footer::{ArchiveFooter, ArchivedBlock, MAGIC, VERSION};
+use super::hole::{ArchiveHole, HoleEnd, list_holes, read_hole};
+use super::object::{ArchiveObject, find_newest, list_epoch};
 use super::reader::read_footer;
-use super::{ARCHIVE_SLOTS, ArchiveObject, list_archive};
 
 /// zstd's default: an archive is written once and stored for years.
 const LEVEL: i32 = 3;
@@ -45,10 +48,19 @@ pub struct ArchiveWriter {
     first: Option<Slot>,
     /// The last block that was pushed.
     last_pushed: Option<Slot>,
-    /// The digest of the last object.
+    /// The digest of the last object or hole.
     previous: Option<[u8; 32]>,
+    /// The last missing block of the hole that is filled.
+    hole_end: Option<HoleEnd>,
     open: OpenObject,
     disagreements: u64,
+}
+
+/// The end of an archive, after which a writer continues.
+struct ArchiveStart {
+    first: Option<Slot>,
+    /// The digest of the object or hole before.
+    previous: Option<[u8; 32]>,
 }
 
 /// The object that is being filled.
@@ -59,24 +71,66 @@ struct OpenObject {
 }
 
 impl ArchiveWriter {
-    /// Continues the archive of a cluster after its newest object.
+    /// Continues the archive of a cluster after its newest object or hole.
     ///
     /// # Errors
     ///
-    /// The store failed, or the newest object is damaged.
+    /// The store failed, or the newest object or hole is damaged.
     pub async fn open(
         depot: Depot,
         cluster: &str,
         schedule: EpochSchedule,
         limits: ArchiveLimits,
     ) -> Result<Self, ArchiveError> {
-        let newest = list_archive(&depot, cluster).await?.pop();
-        let mut first = None;
-        let mut previous = None;
-        if let Some(newest) = newest {
-            previous = Some(read_footer(&depot, &newest).await?.digest());
-            first = Some(newest.last + 1);
+        let object = find_newest(&depot, cluster).await?;
+        let hole = list_holes(&depot, cluster).await?.into_iter().max_by_key(|hole| hole.last);
+        let object_end = object.as_ref().map(|object| object.last);
+        let start = if let Some(hole) = hole.filter(|hole| object_end < Some(hole.last)) {
+            let digest = read_hole(&depot, &hole).await?.digest();
+            ArchiveStart { first: Some(hole.last.saturating_add(1)), previous: Some(digest) }
+        } else if let Some(object) = object {
+            let digest = read_footer(&depot, &object).await?.digest();
+            ArchiveStart { first: Some(object.last.saturating_add(1)), previous: Some(digest) }
+        } else {
+            ArchiveStart { first: None, previous: None }
+        };
+        Self::new(depot, cluster, schedule, limits, start)
+    }
+
+    /// Opens the archive at slots of a hole that no object covers ([`list_open_slots`](super::list_open_slots)). Blocks
+    /// are pushed from `first` on. The first one after these slots ends their last object. Objects that exist stay.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or the object before these slots is damaged.
+    pub async fn open_hole(
+        depot: Depot,
+        hole: &ArchiveHole,
+        first: Slot,
+        schedule: EpochSchedule,
+        limits: ArchiveLimits,
+    ) -> Result<Self, ArchiveError> {
+        let mut previous = hole.before;
+        if let Some(last) = first.checked_sub(1).filter(|last| *last >= hole.first) {
+            // A part of the hole was filled before.
+            let objects = list_epoch(&depot, &hole.cluster, schedule.get_epoch(last)).await?;
+            if let Some(object) = objects.iter().find(|object| object.last == last) {
+                previous = Some(read_footer(&depot, object).await?.digest());
+            }
         }
+        let start = ArchiveStart { first: Some(first), previous };
+        let opened = Self::new(depot, &hole.cluster, schedule, limits, start)?;
+        Ok(Self { hole_end: Some(hole.end), ..opened })
+    }
+
+    fn new(
+        depot: Depot,
+        cluster: &str,
+        schedule: EpochSchedule,
+        limits: ArchiveLimits,
+        start: ArchiveStart,
+    ) -> Result<Self, ArchiveError> {
+        let ArchiveStart { first, previous } = start;
         let compressor = Compressor::new(LEVEL);
         let encode_error =
             |err: std::io::Error| ArchiveError::Encode { slot: 0, reason: err.to_string() };
@@ -89,6 +143,7 @@ impl ArchiveWriter {
             first,
             last_pushed: None,
             previous,
+            hole_end: None,
             open: OpenObject::default(),
             disagreements: 0,
         })
@@ -99,7 +154,17 @@ impl ArchiveWriter {
         self.first
     }
 
-    /// Number of objects that existed with other content.
+    /// The first slot whose block is unknown: after the last block that was pushed, or [`Self::next_slot`].
+    pub fn needed_slot(&self) -> Option<Slot> {
+        self.last_pushed.map(|last| last.saturating_add(1)).or(self.first)
+    }
+
+    /// Bytes of the compressed blocks that wait for the end of their object.
+    pub fn open_bytes(&self) -> u64 {
+        self.open.body.0.len() as u64
+    }
+
+    /// Number of objects that existed with other blocks.
     pub fn disagreements(&self) -> u64 {
         self.disagreements
     }
@@ -109,8 +174,9 @@ impl ArchiveWriter {
     ///
     /// # Errors
     ///
-    /// A final block is missing, the block cannot be encoded, or the store failed. After an error of the store the same
-    /// block can be pushed again.
+    /// A final block is missing, the block is not of the chain of the hole that is filled, the block cannot be encoded, or
+    /// the store failed. After an error of the store, or once the missing block was pushed, the same block can be pushed
+    /// again.
     pub async fn push(&mut self, block: &Block) -> Result<Vec<ArchiveObject>, ArchiveError> {
         let slot = block.id.slot;
         // An archive starts with a range whose blocks are all known.
@@ -130,6 +196,9 @@ impl ArchiveWriter {
         if !follows {
             return Err(ArchiveError::Hole { slot, parent, last });
         }
+        if let Some(end) = self.hole_end.filter(|end| !end.is_on_chain_of(block)) {
+            return Err(ArchiveError::OtherChain { slot, end: end.slot });
+        }
         while slot > self.range_end() {
             written.push(self.write_object(self.range_end()).await?);
         }
@@ -137,17 +206,65 @@ impl ArchiveWriter {
         Ok(written)
     }
 
+    /// Records that the final blocks before `next` are missing, which [`Self::push`] has refused with
+    /// [`ArchiveError::Hole`]. The archive continues with the first whole range that has no missing block. Of two holes of
+    /// the same slots the first one stays.
+    ///
+    /// # Errors
+    ///
+    /// No block is missing before `next`, the existing hole is damaged, or the store failed.
+    pub async fn record_hole(&mut self, next: &Block) -> Result<ArchiveHole, ArchiveError> {
+        let slot = next.id.slot;
+        let end = HoleEnd::parent_of(next);
+        let first = self.first.unwrap_or(slot);
+        let missing_first = self.needed_slot().unwrap_or(slot);
+        if end.slot < missing_first || slot <= end.slot {
+            let last = missing_first.saturating_sub(1);
+            return Err(ArchiveError::Hole { slot, parent: end.slot, last });
+        }
+        let start_of_next = self.range_start(slot);
+        let last = if end.slot < start_of_next {
+            // All blocks of the next range are known.
+            start_of_next - 1
+        } else {
+            self.range_last(slot)
+        };
+        let cluster = self.cluster.clone();
+        let before = self.previous;
+        let mut hole = ArchiveHole { cluster, first, last, missing_first, before, end };
+        let key = hole.key();
+        if self.depot.put_new(&key.key, hole.to_bytes().into()).await? == Put::Exists {
+            hole = read_hole(&self.depot, &key).await?;
+        }
+        self.previous = Some(hole.digest());
+        self.first = Some(last.saturating_add(1));
+        self.last_pushed = None;
+        self.open = OpenObject::default();
+        Ok(hole)
+    }
+
     fn object_slots(&self) -> u64 {
         self.limits.object_slots.max(1)
     }
 
-    /// The last slot of the open range. It depends on slots alone, since sources differ in the bytes of a block.
+    /// The last slot of the open range.
     fn range_end(&self) -> Slot {
-        let first = self.first.unwrap_or_default();
+        self.range_last(self.first.unwrap_or_default())
+    }
+
+    /// The last slot of the range of a slot. It depends on slots alone, since sources differ in the bytes of a block.
+    fn range_last(&self, slot: Slot) -> Slot {
         let slots = self.object_slots();
-        let aligned = first - first % slots + (slots - 1);
-        let epoch = self.schedule.get_epoch(first);
+        let aligned = (slot - slot % slots).saturating_add(slots - 1);
+        let epoch = self.schedule.get_epoch(slot);
         aligned.min(self.schedule.get_last_slot_in_epoch(epoch))
+    }
+
+    /// The first slot of the range of a slot.
+    fn range_start(&self, slot: Slot) -> Slot {
+        let epoch = self.schedule.get_epoch(slot);
+        let aligned = slot - slot % self.object_slots();
+        aligned.max(self.schedule.get_first_slot_in_epoch(epoch))
     }
 
     fn add(&mut self, slot: Slot, parent_slot: Slot, encoded: &[u8]) -> Result<(), ArchiveError> {
@@ -197,19 +314,20 @@ impl ArchiveWriter {
         let mut object = ArchiveObject::new(&self.cluster, epoch, first..=last, bytes);
         let mut digest = footer.digest();
         if self.depot.put_new(&object.key, body.0.into()).await? == Put::Exists {
-            let objects = list_archive(&self.depot, &self.cluster).await?;
+            let objects = list_epoch(&self.depot, &self.cluster, epoch).await?;
             if let Some(existing) = objects.into_iter().find(|it| it.key == object.key) {
                 object = existing;
             }
-            let existing = read_footer(&self.depot, &object).await?.digest();
-            if existing != digest {
+            let existing = read_footer(&self.depot, &object).await?;
+            if !existing.has_blocks_of(&footer) {
                 tracing::warn!(key = object.key, "another archiver wrote other blocks");
                 self.disagreements += 1;
-                digest = existing;
             }
+            // Its object before may be a hole that was filled meanwhile.
+            digest = existing.digest();
         }
         self.previous = Some(digest);
-        self.first = Some(last + 1);
+        self.first = Some(last.saturating_add(1));
         self.open = OpenObject::default();
         Ok(object)
     }

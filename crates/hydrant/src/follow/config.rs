@@ -83,6 +83,11 @@ impl FollowSettings {
         let has_start = flags.follower.snapshot.is_some() || node.ledger_dir.is_some();
         ensure!(has_start, "--snapshot or --ledger is required: the state to start from");
         node.check_ports(None)?;
+        ensure!(
+            node.cluster_log.is_none() || flags.follower.verify != Some(VerifyMode::Off),
+            "--verify off: its banks have no hash, and no replica takes them from --log-url; leave out --verify off, or \
+             --log-url"
+        );
         Ok(Self { node, chain: FollowConfig::from_flags(&flags.follower)? })
     }
 }
@@ -319,6 +324,8 @@ fn source_config(flag: &str, url: &str, x_token: Option<String>) -> Result<Sourc
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::NodeFlags;
+    use crate::node::flags::ClusterLogFlags;
 
     fn refusal(sources: &[&str], verify_sources: &[&str]) -> Option<String> {
         let owned = |urls: &[&str]| urls.iter().map(|&url| url.to_owned()).collect();
@@ -391,6 +398,36 @@ mod tests {
             let err = FollowConfig::from_flags(&flags).err().expect("it is refused");
             assert!(format!("{err:#}").starts_with(expected), "{err:#}");
         }
+    }
+
+    #[test]
+    fn banks_without_a_hash_are_not_logged() {
+        let flags = |verify| FollowFlags {
+            follower: FollowerFlags {
+                source: vec!["http://a:1".to_owned()],
+                snapshot: Some("http://a:2".to_owned()),
+                verify,
+                ..FollowerFlags::default()
+            },
+            node: NodeFlags {
+                cluster_log: ClusterLogFlags {
+                    log_url: Some("file:///log".to_owned()),
+                    depot: Some("file:///depot".to_owned()),
+                    ..ClusterLogFlags::default()
+                },
+                ..NodeFlags::default()
+            },
+            ..FollowFlags::default()
+        };
+        let refused = FollowSettings::from_flags(&flags(Some(VerifyMode::Off))).err();
+        let text = refused.expect("it is refused").to_string();
+        assert!(text.starts_with("--verify off: ") && text.contains("--log-url"), "{text}");
+        for verify in [None, Some(VerifyMode::Sequence)] {
+            assert!(FollowSettings::from_flags(&flags(verify)).is_ok());
+        }
+        let mut unlogged = flags(Some(VerifyMode::Off));
+        unlogged.node.cluster_log = ClusterLogFlags::default();
+        assert!(FollowSettings::from_flags(&unlogged).is_ok());
     }
 
     #[test]

@@ -1,57 +1,118 @@
 //! Archives the final blocks of a replica in the store of its snapshots.
 //!
-//! In: the history, which is read at an interval, so that blocks do not wait in a queue of their own.
+//! In: the history, which is read at an interval, so that blocks do not wait in a queue of their own. The log, for blocks
+//! that the history lacks, because this replica started later than the archive ends, or jumped to a snapshot.
 //! Out: the objects of [`cluster_snapshot::archive`].
-//! Behaviour on faults: a store that fails is tried again. If a block is missing, because this replica started later than
-//! the archive ends, the archive stays at that slot until another replica has archived it; the log and the metrics say so.
-//! Not here: the format of an archive.
+//! Behaviour on faults: a store or a log that fails is tried again. If neither the history nor the log has a block, the
+//! archive waits [`HOLE_TIMEOUT`] for another replica. Then it records a hole, and continues after it. Each open hole is
+//! filled if a replica has its blocks (`fill`). The log and the metrics report it.
+//! Not here: the format of an archive, how a log is read (`replica::LoggedBlocks`).
 
+mod fill;
+mod metrics;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use ::metrics::Collector;
+use ::replica::LoggedBlocks;
+use anyhow::Result;
 use chain_solana::{Block, ClusterInfo, History};
 use cluster_snapshot::archive::{ArchiveError, ArchiveLimits, ArchiveWriter};
 use depot::Depot;
 use ledger::{Commitment, Slot};
-use metrics::{Collector, Exposition, MetricKind};
-use tokio::time::MissedTickBehavior;
+use replicated_log::LogSpace;
+use solana::VerificationLevel;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use self::metrics::ArchiveMetrics;
 
 /// Interval at which new final blocks are archived. An object has the blocks of minutes.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// Number of intervals after which open holes are tried again: ten minutes.
+const TICKS_BETWEEN_FILLS: u32 = 300;
+/// Time for which a missing block is left to another replica, which may still archive it. A history retains an hour by
+/// default; a hole that is recorded too early is filled later.
+const HOLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Blocks that are taken out of the history at once.
 const BLOCKS_MAX: usize = 256;
 
 /// Archives final blocks.
 pub(super) struct Archiver {
     depot: Depot,
+    /// The log, which may have blocks that the history lacks.
+    space: Arc<dyn LogSpace>,
     cluster: String,
     /// It has the epochs of the chain, at which objects end.
     info: ClusterInfo,
     history: Arc<History>,
+    /// The lowest level of proof of an ingester whose blocks are read from the log.
+    level_min: Option<VerificationLevel>,
+    hole_timeout: Duration,
     metrics: Arc<ArchiveMetrics>,
 }
 
-/// The progress of an archive.
-#[derive(Debug, Default)]
-struct ArchiveMetrics {
-    last_slot: AtomicU64,
-    objects: AtomicU64,
-    failures: AtomicU64,
-    holes: AtomicU64,
-    disagreements: AtomicU64,
+/// The archive between two intervals.
+#[derive(Default)]
+struct ArchiverState {
+    /// The open archive.
+    progress: Option<ArchiveProgress>,
+    /// First slots for which the log was read to fill a hole. It only loses blocks, so it is read once.
+    tried: BTreeSet<Slot>,
+    ticks_to_fill: u32,
+}
+
+/// An open archive.
+struct ArchiveProgress {
+    writer: ArchiveWriter,
+    /// The first slot that was not pushed.
+    next: Slot,
+    /// The final block that is waited for.
+    gap: Option<Gap>,
+}
+
+/// A final block that neither the history nor the log has.
+#[derive(Clone, Copy)]
+struct Gap {
+    slot: Slot,
+    since: Instant,
+}
+
+impl ArchiveProgress {
+    fn new(writer: ArchiveWriter) -> Self {
+        let next = writer.next_slot().unwrap_or_default();
+        Self { writer, next, gap: None }
+    }
 }
 
 impl Archiver {
-    /// Creates an archiver of the final blocks of a history.
+    /// Creates an archiver of the final blocks of a history, and of the log that it follows.
     pub(super) fn new(
         depot: Depot,
+        space: Arc<dyn LogSpace>,
         cluster: &str,
         info: ClusterInfo,
         history: Arc<History>,
     ) -> Self {
-        let metrics = Arc::default();
-        Self { depot, cluster: cluster.to_owned(), info, history, metrics }
+        Self {
+            depot,
+            space,
+            cluster: cluster.to_owned(),
+            info,
+            history,
+            level_min: None,
+            hole_timeout: HOLE_TIMEOUT,
+            metrics: Arc::default(),
+        }
+    }
+
+    /// Reads blocks of the log only if their ingester has this level of proof.
+    pub(super) fn with_level_min(self, level_min: Option<VerificationLevel>) -> Self {
+        Self { level_min, ..self }
     }
 
     /// Returns the progress of the archive.
@@ -63,65 +124,164 @@ impl Archiver {
     pub(super) async fn run(self) {
         let mut ticks = tokio::time::interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut progress = None;
+        let mut state = ArchiverState::default();
         loop {
             ticks.tick().await;
-            let archived = match progress.take() {
-                Some(progress) => self.archive(progress).await,
-                None => self.open().await,
-            };
-            match archived {
-                Ok(next) => progress = Some(next),
-                // The archive is opened again at the next tick: another replica may have continued it.
-                Err(err @ ArchiveError::Hole { .. }) => {
-                    self.metrics.holes.fetch_add(1, Ordering::Relaxed);
-                    tracing::warn!("the archive cannot be continued: {err}");
-                }
-                Err(err) => {
-                    self.metrics.failures.fetch_add(1, Ordering::Relaxed);
-                    tracing::warn!("cannot archive final blocks: {err}");
-                }
+            if let Err(err) = self.run_once(&mut state).await {
+                self.metrics.failures.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("cannot archive final blocks: {err:#}");
             }
         }
     }
 
-    /// Opens the archive after its newest object.
-    async fn open(&self) -> Result<ArchiveProgress, ArchiveError> {
+    /// Archives the final blocks that are known by now, and fills holes from time to time.
+    async fn run_once(&self, state: &mut ArchiverState) -> Result<()> {
+        if state.progress.is_none() {
+            state.progress = Some(self.open().await?);
+        }
+        if let Some(progress) = &mut state.progress {
+            // After a failure the same block is pushed again.
+            let archived = self.archive(progress).await;
+            let bytes = progress.writer.open_bytes();
+            self.metrics.object_bytes.store(bytes, Ordering::Relaxed);
+            archived?;
+        }
+        if state.ticks_to_fill == 0 {
+            state.ticks_to_fill = TICKS_BETWEEN_FILLS;
+            self.fill_holes(&mut state.tried).await?;
+        }
+        state.ticks_to_fill -= 1;
+        Ok(())
+    }
+
+    /// Opens the archive after its newest object or hole.
+    async fn open(&self) -> Result<ArchiveProgress> {
         let limits = ArchiveLimits::default();
         let schedule = self.info.epoch_schedule.clone();
         let depot = self.depot.clone();
         let writer = ArchiveWriter::open(depot, &self.cluster, schedule, limits).await?;
-        let next = writer.next_slot().unwrap_or_default();
-        self.metrics.last_slot.fetch_max(next.saturating_sub(1), Ordering::Relaxed);
-        self.archive(ArchiveProgress { writer, next }).await
+        let progress = ArchiveProgress::new(writer);
+        self.metrics.last_slot.fetch_max(progress.next.saturating_sub(1), Ordering::Relaxed);
+        Ok(progress)
     }
 
-    /// Archives the final blocks that the history has.
-    async fn archive(
-        &self,
-        mut progress: ArchiveProgress,
-    ) -> Result<ArchiveProgress, ArchiveError> {
+    /// Archives the final blocks of the history, and those of the log that are missing before them.
+    async fn archive(&self, progress: &mut ArchiveProgress) -> Result<()> {
         loop {
             let blocks = self.final_blocks(progress.next);
-            let Some(last) = blocks.last() else { return Ok(progress) };
-            progress.next = last.id.slot + 1;
+            if blocks.is_empty() {
+                return Ok(());
+            }
             for block in &blocks {
-                let disagreements = progress.writer.disagreements();
-                let pushed = progress.writer.push(block).await;
-                let found = progress.writer.disagreements() - disagreements;
-                self.metrics.disagreements.fetch_add(found, Ordering::Relaxed);
-                for object in pushed? {
-                    self.metrics.objects.fetch_add(1, Ordering::Relaxed);
-                    self.metrics.last_slot.fetch_max(object.last, Ordering::Relaxed);
-                    tracing::info!(key = object.key, "archived final blocks");
+                if self.push(progress, block).await? {
+                    continue;
                 }
-                // A block takes milliseconds to compress, on a thread that serves requests, too.
-                tokio::task::yield_now().await;
+                if !self.close_gap(progress, block).await? {
+                    return Ok(());
+                }
+                break;
             }
         }
     }
 
-    /// Returns final blocks from a slot on, at most [`BLOCKS_MAX`].
+    /// Pushes a block. Returns `false` if a final block before it is missing, or if it is of another chain than the end of
+    /// the hole that is filled.
+    async fn push(&self, progress: &mut ArchiveProgress, block: &Block) -> Result<bool> {
+        let disagreements = progress.writer.disagreements();
+        let pushed = progress.writer.push(block).await;
+        let found = progress.writer.disagreements() - disagreements;
+        self.metrics.disagreements.fetch_add(found, Ordering::Relaxed);
+        // A block takes milliseconds to compress, on a thread that serves requests, too.
+        tokio::task::yield_now().await;
+        let written = match pushed {
+            Ok(written) => written,
+            Err(ArchiveError::Hole { .. }) => return Ok(false),
+            Err(err @ ArchiveError::OtherChain { .. }) => {
+                self.metrics.disagreements.fetch_add(1, Ordering::Relaxed);
+                tracing::error!("{err}");
+                return Ok(false);
+            }
+            Err(err) => return Err(err.into()),
+        };
+        progress.next = progress.next.max(block.id.slot.saturating_add(1));
+        for object in written {
+            self.metrics.objects.fetch_add(1, Ordering::Relaxed);
+            self.metrics.last_slot.fetch_max(object.last, Ordering::Relaxed);
+            tracing::info!(key = object.key, "archived final blocks");
+        }
+        Ok(true)
+    }
+
+    /// Finds the final blocks before `next`, which was refused because they are missing. Returns whether the archive has
+    /// continued: with blocks of the log, with objects of another replica, or after a hole.
+    async fn close_gap(&self, progress: &mut ArchiveProgress, next: &Block) -> Result<bool> {
+        let Some(slot) = progress.writer.needed_slot() else { return Ok(false) };
+        let known = progress.gap.filter(|gap| gap.slot == slot);
+        if known.is_none() && self.push_logged(progress, slot, next).await? {
+            return Ok(true);
+        }
+        let gap = known.unwrap_or_else(|| {
+            let last = next.parent.slot;
+            tracing::warn!("neither the history nor the log has the final blocks {slot} to {last}");
+            Gap { slot, since: Instant::now() }
+        });
+        progress.gap = Some(gap);
+        let other = self.open().await?;
+        if other.writer.next_slot() > progress.writer.next_slot() {
+            *progress = other;
+            return Ok(true);
+        }
+        if gap.since.elapsed() < self.hole_timeout {
+            return Ok(false);
+        }
+        let hole = progress.writer.record_hole(next).await?;
+        progress.next = hole.last.saturating_add(1);
+        progress.gap = None;
+        self.metrics.holes.fetch_add(1, Ordering::Relaxed);
+        let key = hole.key().key;
+        tracing::error!(
+            key,
+            "final blocks are missing in the archive, which continues after a hole"
+        );
+        Ok(true)
+    }
+
+    /// Pushes the blocks of the log from a slot on, up to the parent of `next`. Returns whether the log has one that
+    /// follows the archive.
+    async fn push_logged(
+        &self,
+        progress: &mut ArchiveProgress,
+        from: Slot,
+        next: &Block,
+    ) -> Result<bool> {
+        let mut has_block = false;
+        let Some(mut logged) = self.open_log(from).await? else { return Ok(false) };
+        while let Some(block) = logged.next_block().await? {
+            let slot = block.id.slot;
+            if slot == next.parent.slot && block.blockhash != next.previous_blockhash {
+                self.metrics.disagreements.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(slot, "the log has another final block than the ledger");
+                break;
+            }
+            if slot > next.parent.slot || !self.push(progress, &block).await? {
+                break;
+            }
+            has_block = true;
+            if slot == next.parent.slot {
+                break;
+            }
+        }
+        Ok(has_block)
+    }
+
+    /// Opens the log at the final blocks from a slot on. Returns `None` if it does not have them.
+    async fn open_log(&self, from: Slot) -> Result<Option<BlockSource<'_>>> {
+        let Self { depot, cluster, level_min, .. } = self;
+        let opened = LoggedBlocks::open(&*self.space, depot, cluster, from, *level_min).await?;
+        Ok(opened.map(|blocks| BlockSource { blocks, from, metrics: &self.metrics }))
+    }
+
+    /// Returns final blocks of the history from a slot on, at most [`BLOCKS_MAX`].
     fn final_blocks(&self, from: Slot) -> Vec<Arc<Block>> {
         let history = self.history.snapshot();
         let blocks = history.blocks(from.., Commitment::Finalized);
@@ -129,90 +289,28 @@ impl Archiver {
     }
 }
 
-/// An open archive.
-struct ArchiveProgress {
-    writer: ArchiveWriter,
-    /// The first slot that was not pushed.
-    next: Slot,
+/// The final blocks of the log from a slot on. Their bytes are reported while it exists.
+struct BlockSource<'a> {
+    blocks: LoggedBlocks,
+    from: Slot,
+    metrics: &'a ArchiveMetrics,
 }
 
-impl Collector for ArchiveMetrics {
-    fn write(&self, out: &mut Exposition) {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let help = "The last slot of the archive's newest object.";
-        let last = count(&self.last_slot);
-        out.single("hydrant_archive_last_slot", MetricKind::Gauge, help, last);
-        let help = "Objects that this node has written, attempts that failed because of the store or because a final \
-                    block is missing, and objects that another node has written with other content.";
-        let mut family = out.family("hydrant_archive_events_total", MetricKind::Counter, help);
-        for (event, counter) in [
-            ("object", &self.objects),
-            ("failure", &self.failures),
-            ("hole", &self.holes),
-            ("disagreement", &self.disagreements),
-        ] {
-            family.put(&[("event", event)], count(counter));
+impl BlockSource<'_> {
+    async fn next_block(&mut self) -> Result<Option<Block>> {
+        while let Some(block) = self.blocks.next_block().await? {
+            let bytes = block.bytes() + self.blocks.bytes();
+            self.metrics.logged_bytes.store(bytes, Ordering::Relaxed);
+            if block.id.slot >= self.from {
+                return Ok(Some(block));
+            }
         }
+        Ok(None)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::ops::RangeInclusive;
-
-    use chain_solana::HistoryLimits;
-    use cluster_snapshot::archive::{ArchiveObject, list_archive};
-    use depot::DepotConfig;
-    use testkit::cluster_info::cluster_info;
-    use testkit::test_ledger::{TestLedger, TestLedgerConfig, block_info};
-
-    use super::*;
-
-    /// A ledger with final blocks in these slots.
-    fn ledger(slots: RangeInclusive<Slot>) -> TestLedger {
-        let history = HistoryLimits { blocks_max: 5_000, bytes_max: 1 << 30 };
-        let config = TestLedgerConfig { history, ..TestLedgerConfig::default() };
-        let mut ledger = TestLedger::new(block_info(slots.start() - 1), Vec::new(), config);
-        slots.for_each(|slot| add_final_block(&mut ledger, slot));
-        ledger
-    }
-
-    fn add_final_block(ledger: &mut TestLedger, slot: Slot) {
-        ledger.open(slot);
-        ledger.complete();
-        ledger.confirm();
-        ledger.finalize();
-    }
-
-    fn archiver(depot: &Depot, ledger: &TestLedger) -> Archiver {
-        Archiver::new(depot.clone(), "c", cluster_info(), Arc::clone(ledger.history()))
-    }
-
-    async fn objects(depot: &Depot) -> Vec<RangeInclusive<Slot>> {
-        let objects = list_archive(depot, "c").await.expect("a list");
-        objects.iter().map(ArchiveObject::slots).collect()
-    }
-
-    #[tokio::test]
-    async fn final_blocks_are_archived_once_and_another_replica_continues() {
-        let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store");
-        let mut first = ledger(991..=1_099);
-        let archived = archiver(&depot, &first);
-        let progress = archived.open().await.expect("an archive");
-        assert_eq!((progress.next, objects(&depot).await), (1_100, Vec::new()));
-        add_final_block(&mut first, 1_100);
-        let progress = archived.archive(progress).await.expect("an object");
-        assert_eq!((progress.next, objects(&depot).await), (1_101, vec![1_000..=1_099]));
-        let mut out = Exposition::default();
-        archived.metrics().write(&mut out);
-        let text = out.into_string();
-        assert!(text.contains("hydrant_archive_last_slot 1099\n"), "{text}");
-
-        let other = archiver(&depot, &first).open().await.expect("an archive");
-        assert_eq!((other.next, objects(&depot).await), (1_101, vec![1_000..=1_099]));
-        // A replica whose history begins later cannot fill the slots in between.
-        let late = archiver(&depot, &ledger(1_201..=1_202)).open().await;
-        assert!(matches!(late.err(), Some(ArchiveError::Hole { slot: 1_201, .. })));
-        assert_eq!(objects(&depot).await.len(), 1);
+impl Drop for BlockSource<'_> {
+    fn drop(&mut self) {
+        self.metrics.logged_bytes.store(0, Ordering::Relaxed);
     }
 }

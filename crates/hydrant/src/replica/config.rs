@@ -3,7 +3,7 @@
 //!
 //! Not here: the settings that every node has (`node::config`), those of the log (`cluster_log`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -77,6 +77,7 @@ impl ReplicaSettings {
         let log = node.cluster_log.take();
         let log = log.context("--log-url is required: the log that the replica reads")?;
         let replica = ReplicaNodeConfig::from_flags(&flags.replica, log)?;
+        replica.check(&node)?;
         Ok(Self { node, replica })
     }
 }
@@ -113,7 +114,27 @@ impl ReplicaNodeConfig {
         Self { snapshot_interval: Some(interval), ..self }
     }
 
+    /// Refuses settings that cannot work together.
+    pub(crate) fn check(&self, node: &NodeConfig) -> Result<()> {
+        if let Some(dir) = &self.cache_dir {
+            check_cache_dir(dir, &self.log.depot_url)?;
+        }
+        let grpc_slots = node.grpc_port.as_ref().map_or(0, |_| node.grpc.replay_slots_max);
+        let resumed_max = grpc_slots.max(node.pubsub.resume_blocks as u64);
+        ensure!(
+            self.resume_slots_min <= resumed_max,
+            "--replica-resume-slots {}: subscribers can resume at most {resumed_max} slots back; raise \
+             pubsub.resume_blocks or grpc.replay_slots_max, or lower --replica-resume-slots",
+            self.resume_slots_min
+        );
+        Ok(())
+    }
+
     fn from_flags(flags: &ReplicaFlags, log: ClusterLogConfig) -> Result<Self> {
+        ensure!(
+            flags.snapshot_every != Some(0) || flags.snapshots_kept.is_none(),
+            "--snapshots-kept: with --snapshot-every 0 the replica writes no snapshot and removes none; leave it out"
+        );
         let defaults = Self::with_log(log);
         Ok(Self {
             level_min: flags.verify_min.unwrap_or_default().level(),
@@ -148,6 +169,19 @@ impl ReplicaNodeConfig {
             ..::replica::ReplicaConfig::new(cluster, node.ledger.clone(), history)
         }
     }
+}
+
+/// Refuses a copy in the store itself: all snapshots but the newest one would be removed from it.
+fn check_cache_dir(dir: &Path, depot_url: &str) -> Result<()> {
+    let Some(depot) = depot_url.strip_prefix("file://") else { return Ok(()) };
+    let find = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    ensure!(
+        find(dir) != find(Path::new(depot)),
+        "--replica-cache-dir {}: it is the directory of --depot, where all snapshots but the newest one would be \
+         removed; name another one",
+        dir.display()
+    );
+    Ok(())
 }
 
 /// A node's RPC port, with the key of `--upstream-key`.
@@ -205,6 +239,21 @@ mod tests {
                 node_with_log(),
                 "--load-threads is 0",
             ),
+            (
+                ReplicaFlags { replica_cache_dir: Some("/depot/".into()), ..none() },
+                node_with_log(),
+                "--replica-cache-dir /depot/: it is the directory of --depot",
+            ),
+            (
+                ReplicaFlags { replica_resume_slots: Some(151), ..none() },
+                node_with_log(),
+                "--replica-resume-slots 151: subscribers can resume at most 150 slots back",
+            ),
+            (
+                ReplicaFlags { snapshot_every: Some(0), snapshots_kept: Some(2), ..none() },
+                node_with_log(),
+                "--snapshots-kept: with --snapshot-every 0",
+            ),
         ] {
             let text = refusal(replica, node);
             assert!(text.starts_with(expected) && !text.contains("KEY"), "{text}");
@@ -213,7 +262,9 @@ mod tests {
 
     #[test]
     fn a_replica_does_not_append_to_the_log_that_it_reads() {
-        let flags = ReplicaCommandFlags { node: node_with_log(), ..ReplicaCommandFlags::default() };
+        let replica = ReplicaFlags { replica_resume_slots: Some(150), ..ReplicaFlags::default() };
+        let node = node_with_log();
+        let flags = ReplicaCommandFlags { replica, node, ..ReplicaCommandFlags::default() };
         let ReplicaSettings { node, replica } =
             ReplicaSettings::from_flags(&flags).expect("valid settings");
         assert!(node.cluster_log.is_none());

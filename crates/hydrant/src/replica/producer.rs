@@ -12,6 +12,7 @@ use chain_solana::{Cluster, ClusterInfo, EventSink, TransactionSender, UpstreamR
 use depot::{Depot, DepotError};
 use jsonrpc::{Health, Status};
 use metrics::Collector;
+use replicated_log::LogSpace;
 use solana_keypair::Keypair;
 use solana_signer::Signer;
 use web_console::LedgerKind;
@@ -63,6 +64,7 @@ impl LedgerProducer for ReplicaProducer {
             "a replica does not append its blocks to a log: they come from one"
         );
         let config = self.config;
+        config.check(node)?;
         // A signal leaves no part of a snapshot behind.
         let opened = context.signals.dropped_at_end(load(config, node));
         Ok(Box::new(context.runtime.block_on(opened)?))
@@ -80,7 +82,7 @@ async fn load(config: ReplicaNodeConfig, node: &NodeConfig) -> Result<OpenedRepl
     loop {
         let ledger = config.for_ledger(node);
         match Replica::load(ledger, Arc::clone(&space), depot.clone()).await {
-            Ok(replica) => return Ok(OpenedReplica { config, depot, replica }),
+            Ok(replica) => return Ok(OpenedReplica { config, space, depot, replica }),
             Err(err @ ReplicaError::NoLog { .. }) if now() - started < LOG_TIMEOUT => {
                 if !has_reported && !node.quiet {
                     print_stderr(&format!("hydrant: {err}; waits up to {LOG_TIMEOUT:?} for it"));
@@ -109,6 +111,7 @@ async fn check_depot(depot: &Depot, has_copy: bool) -> Result<()> {
 /// A replica at the block of its snapshot, which does not follow the log yet.
 struct OpenedReplica {
     config: ReplicaNodeConfig,
+    space: Arc<dyn LogSpace>,
     depot: Depot,
     replica: Replica,
 }
@@ -119,7 +122,7 @@ impl OpenedLedger for OpenedReplica {
     }
 
     fn handles(&mut self, config: &NodeConfig) -> Result<LedgerHandles> {
-        let Self { config: settings, depot, replica } = self;
+        let Self { config: settings, space, depot, replica } = self;
         let identity = Keypair::new();
         let reader = replica.reader().clone();
         let history = Arc::clone(replica.history());
@@ -138,7 +141,9 @@ impl OpenedLedger for OpenedReplica {
         if settings.archive {
             let cluster = &settings.log.cluster;
             let archived = Arc::clone(&history);
-            let archiver = Archiver::new(depot.clone(), cluster, info.clone(), archived);
+            let space = Arc::clone(space);
+            let archiver = Archiver::new(depot.clone(), space, cluster, info.clone(), archived);
+            let archiver = archiver.with_level_min(settings.level_min);
             collectors.push(archiver.metrics());
             tasks.push(Box::pin(archiver.run()));
         }

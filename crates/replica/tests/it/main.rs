@@ -5,6 +5,7 @@ mod directory_log;
 mod follows;
 mod generations;
 mod jumps;
+mod logged_blocks;
 mod rig;
 mod snapshots;
 mod source_chain;

@@ -4,10 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use cluster_snapshot::newest_snapshots;
 use depot::Depot;
 use ledger::{Commitment, Slot};
 use replica::{Replica, ReplicaConfig, ReplicaError};
+use solana_hash::Hash;
 use testkit::eventually::{TIMEOUT, eventually};
 
 use crate::rig::{config, load, start, start_new};
@@ -51,6 +53,23 @@ async fn a_manifest_that_the_log_does_not_name_is_refused() {
     let loaded = Replica::load(config(), Arc::new(log.space.clone()), log.depot.clone()).await;
     let err = loaded.err().expect("the manifest is another one").to_string();
     assert!(err.contains("another digest"), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn snapshots_of_other_epochs_do_not_hide_the_one_of_this_epoch() {
+    let mut chain = SourceChain::new(7);
+    let mut log = SourceLog::new(&chain).await;
+    extend(&mut chain, &mut log, 20).await;
+    for slot in 1_000..1_020 {
+        let dir = format!("snap/{CLUSTER}/{slot:020}-{:010}-{}", 9, Hash::default());
+        let key = format!("{dir}/manifest");
+        let put = log.depot.put_new(&key, Bytes::from_static(b"HYSM")).await;
+        put.expect("a store in memory");
+    }
+    let replica = start_new(&log).await;
+    replica.wait_for(&chain).await;
+    replica.check(&chain, 0);
+    replica.stop();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use solana_signer::Signer;
 use testkit::child_process::run_to_end;
+use testkit::node::Node;
 
 use crate::node::HYDRANT;
 use crate::observability::metrics;
@@ -16,10 +17,10 @@ use crate::replicas::rig::{Rig, call, damage, files, slots};
 use crate::world::{WAIT_TIMEOUT, wait_until};
 
 /// Interval of snapshots: short, so that a test does not wait for them.
-const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(200);
+pub(super) const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs a command that checks a log or a store. Returns its standard output if its exit code is `code`.
-fn check(args: &[&str], code: i32) -> Result<String> {
+pub(super) fn check(args: &[&str], code: i32) -> Result<String> {
     let Output { status, stdout, stderr } = run_to_end(Command::new(HYDRANT).args(args))?;
     let stdout = String::from_utf8(stdout)?;
     let stderr = String::from_utf8_lossy(&stderr);
@@ -38,7 +39,7 @@ fn ensure_equal_balance(rig: &Rig, replica: std::net::SocketAddr) -> Result<()> 
 }
 
 /// Waits until the store has a snapshot of a slot after `slot`. Returns its manifest.
-fn wait_for_snapshot(rig: &Rig, slot: u64) -> Result<std::path::PathBuf> {
+pub(super) fn wait_for_snapshot(rig: &Rig, slot: u64) -> Result<std::path::PathBuf> {
     wait_until("a newer snapshot", WAIT_TIMEOUT, || {
         let newest = rig.manifests()?.pop();
         Ok(newest.filter(|manifest| snapshot_slot(manifest) > Some(slot)))
@@ -128,15 +129,19 @@ fn a_damaged_snapshot_is_skipped_and_named() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_replica_behind_a_truncated_log_jumps_by_a_snapshot() -> Result<()> {
-    let rig = Rig::start()?;
-    let replica = rig.replica_process(&[])?;
+/// Lets a replica miss the blocks of `change` and thirty others, and truncates the log, so that it jumps to a snapshot.
+pub(super) fn jump_by_snapshot(
+    rig: &Rig,
+    replica: &Node,
+    change: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     send_signal(replica.pid(), "-STOP")?;
     let [_, stopped_at, _] = slots(rig.stage.node.rpc)?;
+    change()?;
     rig.mine(30)?;
-    let writer = rig.replica(|config| config.with_snapshot_interval(SNAPSHOT_INTERVAL))?;
-    wait_for_snapshot(&rig, stopped_at)?;
+    let writer = rig.replica(|config| config.with_snapshot_every(SNAPSHOT_INTERVAL))?;
+    wait_for_snapshot(rig, stopped_at)?;
+    writer.stop()?;
     let listed = check(&["snapshots", &rig.url("depot")], 0)?;
     let position = listed.split(" after message ").nth(1).and_then(|rest| rest.split(',').next());
     let position: u64 = position.context("a position")?.parse()?;
@@ -149,11 +154,17 @@ fn a_replica_behind_a_truncated_log_jumps_by_a_snapshot() -> Result<()> {
     send_signal(replica.pid(), "-CONT")?;
     wait_until("the jump", WAIT_TIMEOUT, || {
         let truncated = "hydrant_replica_snapshot_loads_total{cause=\"truncated\"} 1\n";
-        Ok(metrics(&replica)?.contains(truncated).then_some(()))
+        Ok(metrics(replica)?.contains(truncated).then_some(()))
     })?;
-    rig.wait_for(replica.rpc)?;
+    rig.wait_for(replica.rpc)
+}
+
+#[test]
+fn a_replica_behind_a_truncated_log_jumps_by_a_snapshot() -> Result<()> {
+    let rig = Rig::start()?;
+    let replica = rig.replica_process(&[])?;
+    jump_by_snapshot(&rig, &replica, || Ok(()))?;
     ensure_equal_balance(&rig, replica.rpc)?;
-    writer.stop()?;
 
     // Without a snapshot that fits to the log, a start says why.
     fs::remove_dir_all(rig.path("depot"))?;

@@ -1,0 +1,158 @@
+//! Archives of replicas that start at different times, over a store in memory.
+
+use std::ops::RangeInclusive;
+
+use ::metrics::Exposition;
+use chain_solana::HistoryLimits;
+use cluster_snapshot::archive::{
+    ArchiveHoleKey, ArchiveObject, check_archive, list_archive, list_holes,
+};
+use depot::DepotConfig;
+use tempfile::TempDir;
+use testkit::cluster_info::cluster_info;
+use testkit::test_ledger::{TestLedger, TestLedgerConfig, block_info};
+
+use super::*;
+use crate::cluster_log::{ClusterLogConfig, open_log};
+
+/// A store in memory, and a log without epochs.
+struct Stores {
+    depot: Depot,
+    space: Arc<dyn LogSpace>,
+    _dir: TempDir,
+}
+
+impl Stores {
+    async fn open() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let url = format!("file://{}", dir.path().display());
+        let space = open_log(&ClusterLogConfig::new(&url, "")).await.expect("a log");
+        let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store");
+        Self { depot, space, _dir: dir }
+    }
+
+    /// An archiver that waits for other replicas up to `hole_timeout`.
+    fn archiver(&self, ledger: &TestLedger, hole_timeout: Duration) -> Archiver {
+        let space = Arc::clone(&self.space);
+        let history = Arc::clone(ledger.history());
+        let archiver = Archiver::new(self.depot.clone(), space, "c", cluster_info(), history);
+        Archiver { hole_timeout, ..archiver }
+    }
+
+    async fn objects(&self) -> Vec<RangeInclusive<Slot>> {
+        let objects = list_archive(&self.depot, "c").await.expect("a list");
+        objects.iter().map(ArchiveObject::slots).collect()
+    }
+
+    async fn holes(&self) -> Vec<RangeInclusive<Slot>> {
+        let holes = list_holes(&self.depot, "c").await.expect("a list");
+        holes.iter().map(ArchiveHoleKey::slots).collect()
+    }
+}
+
+/// A ledger with final blocks in these slots.
+fn ledger(slots: RangeInclusive<Slot>) -> TestLedger {
+    let history = HistoryLimits { blocks_max: 5_000, bytes_max: 1 << 30 };
+    let config = TestLedgerConfig { history, ..TestLedgerConfig::default() };
+    let mut ledger = TestLedger::new(block_info(slots.start() - 1), Vec::new(), config);
+    slots.for_each(|slot| add_final_block(&mut ledger, slot));
+    ledger
+}
+
+fn add_final_block(ledger: &mut TestLedger, slot: Slot) {
+    ledger.open(slot);
+    ledger.complete();
+    ledger.confirm();
+    ledger.finalize();
+}
+
+fn new_state() -> ArchiverState {
+    ArchiverState::default()
+}
+
+fn expose(archiver: &Archiver) -> String {
+    let mut out = Exposition::default();
+    archiver.metrics().write(&mut out);
+    out.into_string()
+}
+
+#[tokio::test]
+async fn final_blocks_are_archived_once_and_another_replica_continues() {
+    let stores = Stores::open().await;
+    let mut first = ledger(991..=1_099);
+    let archiver = stores.archiver(&first, HOLE_TIMEOUT);
+    let mut state = new_state();
+    archiver.run_once(&mut state).await.expect("a store");
+    assert!(stores.objects().await.is_empty());
+    add_final_block(&mut first, 1_100);
+    archiver.run_once(&mut state).await.expect("a store");
+    assert_eq!(stores.objects().await, [1_000..=1_099]);
+    let text = expose(&archiver);
+    assert!(text.contains("hydrant_archive_last_slot 1099\n"), "{text}");
+
+    let other = stores.archiver(&first, HOLE_TIMEOUT);
+    let mut state = new_state();
+    other.run_once(&mut state).await.expect("a store");
+    assert_eq!(stores.objects().await, [1_000..=1_099]);
+    let text = expose(&other);
+    assert!(text.contains("events_total{event=\"object\"} 0\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_replica_waits_for_another_one_before_it_records_a_hole() {
+    let stores = Stores::open().await;
+    let first = ledger(1_000..=1_100);
+    let mut state = new_state();
+    stores.archiver(&first, HOLE_TIMEOUT).run_once(&mut state).await.expect("a store");
+    // The history of this one begins later.
+    let late = ledger(1_251..=1_450);
+    let archiver = stores.archiver(&late, HOLE_TIMEOUT);
+    let mut state = new_state();
+    for _ in 0..3 {
+        archiver.run_once(&mut state).await.expect("a store");
+        assert_eq!(stores.objects().await, [1_000..=1_099]);
+        assert!(stores.holes().await.is_empty());
+    }
+    // Another one archives a part of the missing blocks.
+    let other = ledger(1_000..=1_200);
+    stores.archiver(&other, HOLE_TIMEOUT).run_once(&mut new_state()).await.expect("a store");
+    archiver.run_once(&mut state).await.expect("a store");
+    assert_eq!(stores.objects().await, [1_000..=1_099, 1_100..=1_199]);
+    assert!(stores.holes().await.is_empty());
+    // Its time is over.
+    let archiver = Archiver { hole_timeout: Duration::ZERO, ..archiver };
+    archiver.run_once(&mut state).await.expect("a store");
+    assert_eq!(stores.holes().await, [1_200..=1_299]);
+    let expected = [1_000..=1_099, 1_100..=1_199, 1_300..=1_399];
+    assert_eq!(stores.objects().await, expected);
+}
+
+#[tokio::test]
+async fn a_hole_is_counted_and_filled_by_a_replica_that_has_its_blocks() {
+    let stores = Stores::open().await;
+    let first = ledger(1_000..=1_150);
+    stores.archiver(&first, Duration::ZERO).run_once(&mut new_state()).await.expect("a store");
+    let late = ledger(1_251..=1_450);
+    let archiver = stores.archiver(&late, Duration::ZERO);
+    archiver.run_once(&mut new_state()).await.expect("a store");
+    assert_eq!(stores.holes().await, [1_100..=1_299]);
+    assert_eq!(stores.objects().await, [1_000..=1_099, 1_300..=1_399]);
+    let text = expose(&archiver);
+    assert!(text.contains("hydrant_archive_hole_slots 200\n"), "{text}");
+    assert!(text.contains("events_total{event=\"hole\"} 1\n"), "{text}");
+    // It has a part of the blocks.
+    let middle = ledger(1_090..=1_210);
+    stores.archiver(&middle, HOLE_TIMEOUT).run_once(&mut new_state()).await.expect("a store");
+    assert_eq!(stores.objects().await, [1_000..=1_099, 1_100..=1_199, 1_300..=1_399]);
+
+    let whole = ledger(990..=1_350);
+    let archiver = stores.archiver(&whole, HOLE_TIMEOUT);
+    archiver.run_once(&mut new_state()).await.expect("a store");
+    let expected = [1_000..=1_099, 1_100..=1_199, 1_200..=1_299, 1_300..=1_399];
+    assert_eq!(stores.objects().await, expected);
+    let text = expose(&archiver);
+    assert!(text.contains("hydrant_archive_hole_slots 0\n"), "{text}");
+    assert!(text.contains("events_total{event=\"disagreement\"} 0\n"), "{text}");
+    let faults = check_archive(&stores.depot, "c", true).await.expect("a store");
+    assert!(faults.is_empty(), "{faults:?}");
+}

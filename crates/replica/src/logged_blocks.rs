@@ -1,0 +1,346 @@
+//! The final blocks that a log still has, for an archive that lacks them.
+//!
+//! In: the messages of one epoch of the log, from the newest snapshot before the first needed block on. Out: final blocks
+//! in their order, up to the message that was the log's last one at the start.
+//! Invariant: a record has the digests that it states. The sum over all accounts and the bank hash of its block are the
+//! word of its ingester: they are not computed here.
+//! Behaviour on damage: damaged records are passed over. The caller finds out from the parents of blocks that some are
+//! missing.
+//! Bounds: [`UNROOTED_BYTES_MAX`] of blocks above the root, besides one record. At the bound the oldest one is dropped.
+//! Not here: the ledger that follows the log (`log_follower`), the archive (`cluster_snapshot`).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chain_solana::Block;
+use chain_solana::wire::{
+    BlockName, BlockRecord, Mark, ReadRecord, Record, RecordReader, WireError,
+};
+use cluster_snapshot::{load_manifest, newest_snapshots};
+use depot::Depot;
+use ledger::Slot;
+use replicated_log::{
+    BATCH_MESSAGES_MAX, Log, LogError, LogReader, LogSpace, MessageKind, ReadError, StoredMessage,
+    Tail,
+};
+use solana::VerificationLevel;
+
+use crate::fault::check_level;
+use crate::first_record::FirstRecord;
+
+/// Bytes of blocks that are not final. Some hundred blocks of mainnet, of which 32 are above the root.
+const UNROOTED_BYTES_MAX: u64 = 1 << 29;
+/// Number of the newest epochs that are tried.
+const EPOCHS_MAX: u64 = 8;
+/// Number of snapshots before the first block whose manifests are tried.
+const MANIFESTS_MAX: usize = 4;
+/// Time limit of the wait for a message that exists.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Damaged messages that are passed over: those of an object, which are all unreadable if it is damaged.
+const DAMAGES_MAX: usize = BATCH_MESSAGES_MAX;
+
+/// Reads final blocks from a log.
+pub struct LoggedBlocks {
+    log: Arc<dyn Log>,
+    reader: Box<dyn LogReader>,
+    /// `None` while a thread decodes a message.
+    records: Option<RecordReader>,
+    /// Sequence of the last message that was read.
+    at: u64,
+    /// Sequence of the last message to be read.
+    end: u64,
+    /// Whether messages are skipped up to the next head.
+    is_skipping: bool,
+    damages: usize,
+    /// The lowest level of proof of an ingester whose records are used.
+    level_min: Option<VerificationLevel>,
+    unrooted: UnrootedBlocks,
+    ready: VecDeque<Block>,
+}
+
+impl LoggedBlocks {
+    /// Opens the newest epoch of the log that continues from a block before the slot `from`. Returns `None` if there is
+    /// none. Records of ingesters below `level_min` are passed over as damaged ones are.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be reached.
+    pub async fn open(
+        space: &dyn LogSpace,
+        depot: &Depot,
+        cluster: &str,
+        from: Slot,
+        level_min: Option<VerificationLevel>,
+    ) -> Result<Option<Self>, LogError> {
+        let Some(newest) = space.newest_epoch().await? else { return Ok(None) };
+        let oldest = newest.saturating_sub(EPOCHS_MAX - 1);
+        for epoch in (oldest..=newest).rev() {
+            let log = match space.open_epoch(epoch).await {
+                Ok(log) => log,
+                Err(err) if epoch == newest => return Err(err),
+                // It was removed.
+                Err(_) => continue,
+            };
+            let tail = match log.tail().await {
+                Ok(tail) => tail,
+                Err(err) if err.is_damage() => continue,
+                Err(err) => return Err(err),
+            };
+            if tail.last == 0 || tail.first > tail.last {
+                continue;
+            }
+            let start = match find_snapshot(depot, cluster, epoch, &tail, from).await {
+                Some(position) => Some(position.max(tail.first.saturating_sub(1))),
+                None => find_first(&*log, &tail, from).await?,
+            };
+            if let Some(start) = start {
+                let reader = log.read(start).await?;
+                let opened = Self::new(log, reader, start, tail.last);
+                return Ok(Some(Self { level_min, ..opened }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn new(log: Arc<dyn Log>, reader: Box<dyn LogReader>, start: u64, end: u64) -> Self {
+        Self {
+            log,
+            reader,
+            records: None,
+            at: start,
+            end,
+            // A log may be cut within a record.
+            is_skipping: true,
+            damages: 0,
+            level_min: None,
+            unrooted: UnrootedBlocks::default(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Returns the next final block, or `None` at the end of the log. The first blocks may be older than the needed one.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be reached.
+    pub async fn next_block(&mut self) -> Result<Option<Block>, LogError> {
+        loop {
+            if let Some(block) = self.ready.pop_front() {
+                return Ok(Some(block));
+            }
+            if self.at >= self.end {
+                return Ok(None);
+            }
+            let wanted = self.at + 1;
+            let next = tokio::time::timeout(MESSAGE_TIMEOUT, self.reader.next()).await;
+            let Ok(next) = next else {
+                tracing::warn!(wanted, "the log sends no message in {MESSAGE_TIMEOUT:?}");
+                return Ok(None);
+            };
+            match next {
+                Ok(message) => self.push(message).await,
+                Err(
+                    ReadError::Truncated { first: found, .. } | ReadError::Missing { found, .. },
+                ) if found > wanted => self.skip_to(found).await?,
+                Err(ReadError::Damaged { .. }) if self.damages < DAMAGES_MAX => {
+                    self.damages += 1;
+                    self.skip_to(wanted + 1).await?;
+                }
+                Err(ReadError::Log(err)) => return Err(err),
+                Err(err) => {
+                    tracing::warn!(wanted, "cannot read on in the log: {err}");
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Estimates the bytes of the blocks in memory.
+    pub fn bytes(&self) -> u64 {
+        self.unrooted.bytes + self.ready.iter().map(Block::bytes).sum::<u64>()
+    }
+
+    /// Reads from this message on.
+    async fn skip_to(&mut self, sequence: u64) -> Result<(), LogError> {
+        self.at = sequence - 1;
+        self.restart_records();
+        self.reader = self.log.read(self.at).await?;
+        Ok(())
+    }
+
+    /// Continues with the next head, whatever record it follows.
+    fn restart_records(&mut self) {
+        self.records = None;
+        self.is_skipping = true;
+    }
+
+    async fn push(&mut self, message: StoredMessage) {
+        let StoredMessage { sequence, kind, payload, .. } = message;
+        if sequence <= self.at {
+            return;
+        }
+        if sequence > self.at + 1 {
+            self.restart_records();
+        }
+        self.at = sequence;
+        let is_head = matches!(kind, MessageKind::Head);
+        if self.is_skipping && !is_head {
+            return;
+        }
+        let mut read = self.decode(is_head, payload.clone()).await;
+        if read.is_err() && is_head {
+            // The record that begins with this head may be undamaged.
+            self.records = None;
+            read = self.decode(true, payload).await;
+        }
+        match read {
+            Ok(read) => {
+                self.is_skipping = false;
+                if let Some(ReadRecord { record, .. }) = read {
+                    self.take_record(record);
+                }
+            }
+            Err(err) => {
+                tracing::warn!(sequence, "passes over a record of the log: {err}");
+                self.restart_records();
+            }
+        }
+    }
+
+    /// Decodes a message on a thread that may wait: a block takes milliseconds.
+    async fn decode(
+        &mut self,
+        is_head: bool,
+        payload: Bytes,
+    ) -> Result<Option<ReadRecord>, WireError> {
+        let mut records = self.records.take().unwrap_or_default();
+        let decoded = tokio::task::spawn_blocking(move || {
+            let read = records.push(is_head, payload);
+            (records, read)
+        });
+        match decoded.await {
+            Ok((records, read)) => {
+                self.records = Some(records);
+                read
+            }
+            // The runtime ends.
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn take_record(&mut self, record: Record) {
+        if check_level(record.writer(), record.link().number, self.level_min).is_err() {
+            return;
+        }
+        match record {
+            Record::Block(record) => {
+                let BlockRecord { link, parent_number, block, is_jump, .. } = *record;
+                // The transactions of a block that the ingester jumped to are unknown.
+                if !is_jump {
+                    let block = Block { entries: Vec::new(), ..block };
+                    self.unrooted.insert(link.number, UnrootedBlock { parent_number, block });
+                }
+            }
+            Record::Marks(record) => {
+                for mark in record.marks {
+                    match mark {
+                        Mark::Rooted(root) => self.ready.extend(self.unrooted.take_chain(root)),
+                        Mark::Reverted { block, .. } => {
+                            self.unrooted.remove(block.number);
+                        }
+                        Mark::TipMoved(_) | Mark::Confirmed(_) => {}
+                    }
+                }
+            }
+            Record::Term(_) | Record::Snapshot(_) => {}
+        }
+    }
+}
+
+/// Returns the position of the newest snapshot of an epoch before a slot. Records after it have the blocks after its own.
+async fn find_snapshot(
+    depot: &Depot,
+    cluster: &str,
+    epoch: u64,
+    tail: &Tail,
+    from: Slot,
+) -> Option<u64> {
+    let keys = match newest_snapshots(depot, cluster).await {
+        Ok(keys) => keys,
+        Err(err) => {
+            tracing::warn!(err = &err as &dyn std::error::Error, "cannot list the snapshots");
+            return None;
+        }
+    };
+    let before = keys.into_iter().filter(|key| key.epoch == epoch && key.slot < from);
+    for key in before.take(MANIFESTS_MAX) {
+        match load_manifest(depot, &key.key, None).await {
+            Ok(manifest) if manifest.position <= tail.last => return Some(manifest.position),
+            // It is of another log of this epoch.
+            Ok(_) => {}
+            Err(err) => tracing::warn!(%err, "a snapshot is not used"),
+        }
+    }
+    None
+}
+
+/// Returns the start of an epoch, unless its first record shows that it continues from `from` or a later block.
+async fn find_first(log: &dyn Log, tail: &Tail, from: Slot) -> Result<Option<u64>, LogError> {
+    let first = FirstRecord::read(log, tail, MESSAGE_TIMEOUT).await?;
+    let is_later = first.is_some_and(|first| first.record.block.slot >= from);
+    Ok((!is_later).then(|| tail.first.saturating_sub(1)))
+}
+
+/// A block above the root.
+struct UnrootedBlock {
+    /// The number of its parent's record.
+    parent_number: u64,
+    block: Block,
+}
+
+/// The blocks above the root, by the numbers of their records.
+#[derive(Default)]
+struct UnrootedBlocks {
+    blocks: BTreeMap<u64, UnrootedBlock>,
+    bytes: u64,
+}
+
+impl UnrootedBlocks {
+    fn insert(&mut self, number: u64, block: UnrootedBlock) {
+        self.bytes += block.block.bytes();
+        if let Some(replaced) = self.blocks.insert(number, block) {
+            self.bytes -= replaced.block.bytes();
+        }
+        while self.bytes > UNROOTED_BYTES_MAX
+            && let Some((_, oldest)) = self.blocks.pop_first()
+        {
+            self.bytes -= oldest.block.bytes();
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Option<UnrootedBlock> {
+        let removed = self.blocks.remove(&number)?;
+        self.bytes -= removed.block.bytes();
+        Some(removed)
+    }
+
+    /// Removes a new root with its ancestors, the oldest first, and the blocks of forks that end at it.
+    fn take_chain(&mut self, root: BlockName) -> Vec<Block> {
+        let mut chain = Vec::new();
+        let mut number = root.number;
+        while let Some(UnrootedBlock { parent_number, block }) = self.remove(number) {
+            number = parent_number;
+            chain.push(block);
+        }
+        let is_dead = |unrooted: &UnrootedBlock| unrooted.block.id.slot <= root.slot;
+        let dead = self.blocks.iter().filter(|(_, unrooted)| is_dead(unrooted));
+        let dead: Vec<u64> = dead.map(|(number, _)| *number).collect();
+        for number in dead {
+            self.remove(number);
+        }
+        chain.reverse();
+        chain
+    }
+}
