@@ -22,6 +22,8 @@ mod frozen_banks;
 pub(crate) mod http_client;
 pub(crate) mod json_rpc;
 mod known_slots;
+pub(crate) mod metrics_page;
+pub(crate) mod node_differences;
 pub(crate) mod nodes;
 mod options;
 pub(crate) mod ports;
