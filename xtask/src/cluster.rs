@@ -12,7 +12,7 @@ mod balancer;
 mod bars;
 mod calls;
 mod chaos;
-mod comparison;
+pub(crate) mod comparison;
 mod failover;
 mod faults;
 mod gaps;

@@ -239,7 +239,7 @@ mod tests {
             history_calls("a"),
         ];
         for call in calls.concat() {
-            assert!(!NodeDifferences::get().is_own(call.name()), "{call:?}");
+            assert_eq!(NodeDifferences::get().own_reason(call.name()), None, "{call:?}");
         }
     }
 
