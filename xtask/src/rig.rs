@@ -1,19 +1,23 @@
 //! `rig`: a real validator or a cluster of three, with our plugin, under load, followed by `hydrant follow`, and
-//! compared with it.
+//! compared with it. With replicas, `hydrant ingest` follows, and they serve the blocks of its log.
 //!
-//! Input: options (`options`). Output: a table for each follower: banks with equal hash components, false alarms, and
-//! different responses by method. The logs and the differences remain in the rig's directory.
+//! Input: options (`options`). Output: a table for each follower, ingester and replica: banks with equal hash
+//! components, false alarms, and different responses by method. The logs and the differences remain in the rig's
+//! directory.
 //! Shape: the validators' packages are built by cargo (`build`), once, outside of the repository. Then the validators,
 //! the load (`clients/js-web3/load.js`) and the followers run as processes, and this program compares: the lines "bank
-//! frozen" of their logs (`frozen_banks`), and the responses of the RPC ports (`response_comparison`).
+//! frozen" of their logs or the banks of a replica (`frozen_banks`), the responses of the RPC ports
+//! (`response_comparison`), and those of the replicas with each other (`replica_comparison`).
 //! Bounds: slots and minutes, whichever is reached first. All processes end with this program's run.
 //! Not here: CI, which replays a recorded run: a build of the validator takes long.
 
+mod bank_parts;
 pub(crate) mod build;
 pub(crate) mod calls;
 pub(crate) mod child_process;
 pub(crate) mod clock;
 mod cluster;
+mod counters;
 pub(crate) mod cuts;
 mod faults;
 mod followers;
@@ -22,6 +26,8 @@ mod frozen_banks;
 pub(crate) mod http_client;
 pub(crate) mod json_rpc;
 mod known_slots;
+pub(crate) mod metrics_page;
+pub(crate) mod node_differences;
 pub(crate) mod nodes;
 mod options;
 pub(crate) mod ports;
@@ -30,25 +36,31 @@ pub(crate) mod random;
 mod reasons;
 mod recording;
 mod repeats;
+mod replica_banks;
+mod replica_comparison;
 pub(crate) mod response_comparison;
 mod system_libraries;
 mod validator;
 mod validators;
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::rig::clock::{now, pause};
+use crate::rig::counters::Counters;
 use crate::rig::faults::{Fault, Faults};
-use crate::rig::followers::Status;
-use crate::rig::frozen_banks::FrozenBanks;
-use crate::rig::nodes::final_slot;
+use crate::rig::followers::Follower;
+use crate::rig::frozen_banks::{FollowerBanks, FrozenBanks};
+use crate::rig::nodes::{FollowerKind, final_slot};
 use crate::rig::options::Options;
 pub(crate) use crate::rig::options::USAGE;
 use crate::rig::processes::Rig;
 use crate::rig::recording::Recording;
+use crate::rig::replica_banks::Levels;
+use crate::rig::replica_comparison::ReplicaComparison;
 use crate::rig::response_comparison::ResponseComparison;
 
 /// Time between two reads of the logs.
@@ -78,30 +90,41 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         _ => None,
     };
     let mut comparisons = comparisons(&rig, recording.is_some());
-    let end = compare(&options, &mut rig, &mut comparisons, recording)?;
-    let statuses = rig.follower_statuses();
+    let mut replicas = ReplicaComparison::new(rig.followers(), rig.addresses_file());
+    let end = compare(&options, &mut rig, &mut comparisons, replicas.as_mut(), recording)?;
+    let counters = rig.follower_counters();
     let rooted = rooted_slots(&rig);
     rig.stop();
-    for (comparison, status) in comparisons.iter_mut().zip(&statuses) {
+    for (comparison, counters) in comparisons.iter_mut().zip(&counters) {
         comparison.banks.read()?;
-        println!("{}", comparison.table(&end, status, &rooted, options.slots_per_epoch));
+        println!("{}", comparison.table(&end, counters, &rooted, options.slots_per_epoch));
         let file = format!("{}-differences.json", comparison.follower);
         std::fs::write(rig.dir().join(file), comparison.responses.differences())
             .context("write the differences")?;
     }
+    if let Some(replicas) = &replicas {
+        println!("{}", replicas.table());
+        std::fs::write(rig.dir().join("replicas-differences.json"), replicas.differences())
+            .context("write the differences of the replicas")?;
+    }
     println!("logs and differences: {}", rig.dir().display());
-    comparisons.iter().zip(&statuses).try_for_each(|(it, status)| it.check(status))
+    comparisons.iter().zip(&counters).try_for_each(|(it, counters)| it.check(counters))?;
+    replicas.map_or(Ok(()), |replicas| replicas.check())
 }
 
 /// Returns a comparison for each follower. That of the first one stores the responses of a recorded run.
 fn comparisons(rig: &Rig, is_recorded: bool) -> Vec<Comparison> {
     let logs = rig.validators().logs();
-    let of = |(at, follower): (usize, &followers::Follower)| {
+    let of = |(at, follower): (usize, &Follower)| {
         let nodes = rig.nodes(follower);
         let is_recorded = is_recorded && at == 0;
+        let banks = match follower.kind {
+            FollowerKind::Follow | FollowerKind::Ingest => FollowerBanks::from_log(&follower.log()),
+            FollowerKind::Replica => FollowerBanks::from_replica(follower.rpc),
+        };
         Comparison {
             follower: follower.name.clone(),
-            banks: FrozenBanks::new(&logs, follower.log()),
+            banks: FrozenBanks::new(&logs, banks),
             responses: ResponseComparison::new(nodes, rig.addresses_file(), is_recorded),
         }
     };
@@ -113,12 +136,13 @@ fn compare(
     options: &Options,
     rig: &mut Rig,
     comparisons: &mut [Comparison],
+    mut replicas: Option<&mut ReplicaComparison>,
     mut recording: Option<Recording>,
 ) -> Result<String> {
     let started = now();
     let mut last_report = started;
     let mut last_fault = started;
-    let mut faults = Faults::new(options.is_cluster);
+    let mut faults = Faults::new(options.is_cluster, options.replicas);
     while started.elapsed() < options.time {
         pause(POLL_INTERVAL);
         for comparison in &mut *comparisons {
@@ -136,6 +160,9 @@ fn compare(
             if comparison.banks.equal() > 0 {
                 comparison.responses.round(follower);
             }
+        }
+        if let Some(replicas) = &mut replicas {
+            replicas.compare();
         }
         if recording.as_mut().is_some_and(|it| it.is_finished().unwrap_or(true)) {
             // The comparisons of this round are recorded too.
@@ -170,6 +197,9 @@ fn compare(
             for comparison in &mut *comparisons {
                 println!("{}", comparison.line());
             }
+            if let Some(replicas) = &replicas {
+                println!("{}", replicas.line());
+            }
         }
     }
     Ok("the time is over".to_owned())
@@ -191,22 +221,32 @@ impl Comparison {
         format!("{}: {}; {}", self.follower, self.banks.line(), self.responses.line())
     }
 
-    fn table(&self, end: &str, status: &Status, rooted: &[u64], slots_per_epoch: u64) -> String {
+    fn table(
+        &self,
+        end: &str,
+        counters: &Counters,
+        rooted: &[u64],
+        slots_per_epoch: u64,
+    ) -> String {
         let mut text = format!("\n{}. The run ended: {end}.\n", self.follower);
-        text.push_str(&table(&self.banks, status, rooted, slots_per_epoch));
+        text.push_str(&table(&self.banks, rooted, slots_per_epoch));
+        text.push_str(&counters.rows());
         text.push_str(&self.responses.table());
         text.push_str(&self.banks.examples());
         text
     }
 
-    /// Returns an error if the follower differs from the validators, or has reported a mismatch.
-    fn check(&self, status: &Status) -> Result<()> {
+    /// Returns an error if the follower differs from the validators, or has counted a fault.
+    fn check(&self, counters: &Counters) -> Result<()> {
         let name = &self.follower;
         ensure!(self.banks.equal() > 0, "{name}: no bank was compared");
         ensure!(self.banks.different() == 0, "{name}: {} banks differ", self.banks.different());
-        ensure!(status.mismatched == Some(0), "{name}: false alarms: {:?}", status.mismatched);
-        let differing = status.differing_results;
-        ensure!(differing == Some(0), "{name}: results of banks differ: {differing:?}");
+        let other_levels = self.banks.levels().map_or(0, |levels| levels.other);
+        ensure!(
+            other_levels == 0,
+            "{name}: {other_levels} final banks do not have the level of the ingester"
+        );
+        counters.check().with_context(|| name.clone())?;
         let unexplained = self.responses.list_unexplained();
         ensure!(
             unexplained.is_empty(),
@@ -217,11 +257,10 @@ impl Comparison {
     }
 }
 
-fn table(banks: &FrozenBanks, status: &Status, rooted: &[u64], slots_per_epoch: u64) -> String {
-    let number =
-        |value: Option<u64>| value.map_or_else(|| "unknown".to_owned(), |it| it.to_string());
+/// Formats the rows about the banks. Those of the counters follow.
+fn table(banks: &FrozenBanks, rooted: &[u64], slots_per_epoch: u64) -> String {
     let forks = banks.forks(rooted);
-    format!(
+    let mut text = format!(
         "\n| what | number |\n|---|---|\n\
          | banks whose components all equal a validator's | {} |\n\
          | banks that differ | {} |\n\
@@ -229,16 +268,7 @@ fn table(banks: &FrozenBanks, status: &Status, rooted: &[u64], slots_per_epoch: 
          | slots of the compared validator between the first and the last, without a bank of the follower | {} |\n\
          | banks of the follower on forks that were not rooted | {} |\n\
          | most neighbouring ones of them | {} |\n\
-         | epochs begun | {} |\n\
-         | banks verified by their children | {} |\n\
-         | mismatches reported (false alarms) | {} |\n\
-         | gaps | {} |\n\
-         | late writes | {} |\n\
-         | banks requested again | {} |\n\
-         | jumps to a newer archive | {} |\n\
-         | banks that were executed again with equal results | {} |\n\
-         | banks that were executed in part, without a difference | {} |\n\
-         | banks with results that are not the validator's | {} |\n",
+         | epochs begun | {} |\n",
         banks.equal(),
         banks.different(),
         banks.unknown(),
@@ -246,14 +276,14 @@ fn table(banks: &FrozenBanks, status: &Status, rooted: &[u64], slots_per_epoch: 
         forks.banks,
         forks.longest,
         banks.epochs(slots_per_epoch),
-        number(status.verified),
-        number(status.mismatched),
-        number(status.gaps),
-        number(status.late_writes),
-        number(status.repairs),
-        number(status.jumps),
-        number(status.equal_results),
-        number(status.partial_results),
-        number(status.differing_results),
-    )
+    );
+    if let Some(Levels { required, other }) = banks.levels() {
+        // Writing to a String does not fail.
+        let _ = write!(
+            text,
+            "| final banks with the level that the ingester requires | {required} |\n\
+             | final banks with another level, or without one | {other} |\n",
+        );
+    }
+    text
 }

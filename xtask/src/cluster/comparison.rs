@@ -18,10 +18,10 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::cluster::calls::{self, Call, SLOTS_BEFORE};
-use crate::cluster::node_differences::NodeDifferences;
 use crate::cluster::node_response::{Round, Subject, ask_all, find_difference};
 use crate::rig::clock::now;
 use crate::rig::json_rpc;
+use crate::rig::node_differences::NodeDifferences;
 use crate::rig::response_comparison::difference;
 
 /// Number of times that it is sent again after a difference that a fork or a missing context may explain.

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cluster::metrics_page::MetricsPage;
 use crate::rig::child_process::ChildProcess;
 use crate::rig::http_client::{Request, exchange_within};
+use crate::rig::metrics_page::MetricsPage;
 use crate::shell::Cmd;
 
 /// Clock ticks of a second in `/proc/PID/stat`: Linux reports hundredths on every platform.

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::cluster::calls::{Call, trim_histories};
-use crate::cluster::node_differences::NodeDifferences;
 use crate::rig::clock::now;
 use crate::rig::http_client::{Response, exchange};
+use crate::rig::node_differences::NodeDifferences;
 use crate::rig::response_comparison::difference;
 
 /// Number of times that a request is sent until all responses are about one slot.

@@ -1,8 +1,8 @@
 //! The order of faults.
 //!
-//! Shape: the kinds repeat in a fixed order. While a run is recorded, the recorder must not lose its source: the only
-//! faults of a cluster are then [`FORKS_MAX`] forks, and a single validator has none. An attempt that makes no fork is
-//! repeated.
+//! Shape: the kinds repeat in a fixed order. With replicas, each round ends with the death of one of them, the next one
+//! each time. While a run is recorded, the recorder must not lose its source: the only faults of a cluster are then
+//! [`FORKS_MAX`] forks, and a single validator has none. An attempt that makes no fork is repeated.
 //! Not here: what a fault does (`processes`).
 
 /// Forks while a run is recorded.
@@ -26,8 +26,10 @@ const CLUSTER: [Fault; 6] = [
 pub(crate) enum Fault {
     /// All connections to plugins are cut.
     CutStreams,
-    /// All followers are killed, and started again.
+    /// All that follow the validators themselves are killed, and started again: followers or the ingester.
     KillFollowers,
+    /// A replica is killed, and started again.
+    KillReplica(usize),
     /// A validator is killed, and started again.
     Restart(usize),
     /// A validator makes its blocks on an old one, because it has not received the newer ones.
@@ -39,6 +41,7 @@ pub(crate) enum Fault {
 /// The faults of a run.
 pub(crate) struct Faults {
     is_cluster: bool,
+    replicas: usize,
     /// Number of forks that were made while the run was recorded.
     recorded_forks: usize,
     /// Number of faults while nothing was recorded.
@@ -46,8 +49,8 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    pub(crate) fn new(is_cluster: bool) -> Self {
-        Self { is_cluster, recorded_forks: 0, others: 0 }
+    pub(crate) fn new(is_cluster: bool, replicas: usize) -> Self {
+        Self { is_cluster, replicas, recorded_forks: 0, others: 0 }
     }
 
     /// Returns the next fault; `None` if there must be none while the run is recorded.
@@ -57,9 +60,12 @@ impl Faults {
             return is_possible.then_some(Fault::Fork(THIRD));
         }
         let kinds: &[Fault] = if self.is_cluster { &CLUSTER } else { &SINGLE };
-        let fault = kinds[self.others % kinds.len()];
+        let period = kinds.len() + usize::from(self.replicas > 0);
+        let round = self.others / period;
+        let kind = kinds.get(self.others % period);
         self.others += 1;
-        Some(fault)
+        let fault = kind.copied();
+        Some(fault.unwrap_or_else(|| Fault::KillReplica(round % self.replicas)))
     }
 
     /// Counts a fork that was made while the run was recorded.
@@ -75,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_recording_has_forks_and_no_other_faults() {
-        let mut faults = Faults::new(true);
+        let mut faults = Faults::new(true, 0);
         for _ in 0..FORKS_MAX {
             // The first attempt makes no fork.
             assert_eq!(faults.next(true), Some(Fault::Fork(THIRD)));
@@ -84,15 +90,25 @@ mod tests {
         }
         assert_eq!(faults.next(true), None);
         assert_eq!(faults.next(false), Some(Fault::CutStreams));
-        assert_eq!(Faults::new(false).next(true), None);
+        assert_eq!(Faults::new(false, 2).next(true), None);
     }
 
     #[test]
     fn faults_repeat_in_a_fixed_order() {
-        let mut faults = Faults::new(false);
+        let mut faults = Faults::new(false, 0);
         let all: Vec<Fault> = (0..4).filter_map(|_| faults.next(false)).collect();
         assert_eq!(all[..3], SINGLE);
         assert_eq!(all[3], SINGLE[0]);
+    }
+
+    #[test]
+    fn each_round_ends_with_the_death_of_another_replica() {
+        let mut faults = Faults::new(false, 2);
+        let all: Vec<Fault> = (0..12).filter_map(|_| faults.next(false)).collect();
+        for (round, replica) in all.chunks(SINGLE.len() + 1).zip([0, 1, 0]) {
+            assert_eq!(round[..SINGLE.len()], SINGLE);
+            assert_eq!(round[SINGLE.len()], Fault::KillReplica(replica));
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The followers of a run: one that verifies by default, or in a cluster one for each way to verify.
+//! The followers of a run: one that verifies by default, or in a cluster one for each way to verify. With replicas, the
+//! only one that follows the validators is an ingester, and the others are the replicas behind its log.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -7,25 +8,38 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::rig::counters::Counters;
 use crate::rig::json_rpc;
+use crate::rig::metrics_page::MetricsPage;
+use crate::rig::nodes::FollowerKind;
+use crate::rig::options::REPLICAS_MAX;
 use crate::rig::ports::{free_ports, local};
 use crate::rig::validators::Validators;
 
-/// A process of `hydrant follow`.
+/// The first ports are those of the validators, which do not listen yet.
+const VALIDATOR_PORTS: usize = 12;
+/// The ports of all followers, two for each.
+const PORTS: usize = VALIDATOR_PORTS + 2 * (1 + REPLICAS_MAX);
+/// Slots behind the log above which a replica is not ready. A slot may be shorter than the time of an append.
+const REPLICA_LAG_MAX_SLOTS: &str = "32";
+
+/// A process of `hydrant follow`, `hydrant ingest` or `hydrant replica`.
 pub(crate) struct Follower {
     /// The name of its process and of its log.
     pub(crate) name: String,
     pub(crate) rpc: SocketAddr,
-    /// Its archives and its ledger.
-    pub(crate) dir: PathBuf,
+    pub(crate) kind: FollowerKind,
     grpc: u16,
+    /// A replica does not use it: its ingester verifies.
     verification: Verification,
-    log: PathBuf,
-    /// Sum of the counters of its processes that were killed.
-    past: Status,
+    /// The directory of the run.
+    run_dir: PathBuf,
+    /// Counters of its processes that were killed.
+    past: Counters,
+    is_restarted: bool,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verification {
     Default,
     Votes,
@@ -33,44 +47,61 @@ enum Verification {
     Agree,
 }
 
-/// Counters of a follower.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Status {
-    pub(crate) verified: Option<u64>,
-    pub(crate) mismatched: Option<u64>,
-    pub(crate) gaps: Option<u64>,
-    pub(crate) late_writes: Option<u64>,
-    pub(crate) repairs: Option<u64>,
-    pub(crate) jumps: Option<u64>,
-    /// Banks whose transactions were all executed again, with equal results.
-    pub(crate) equal_results: Option<u64>,
-    /// Banks without a difference, some of whose transactions were not executed.
-    pub(crate) partial_results: Option<u64>,
-    /// Banks with a result that is not the validator's.
-    pub(crate) differing_results: Option<u64>,
+/// A follower that has no ports yet.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    name: String,
+    kind: FollowerKind,
+    verification: Verification,
+}
+
+impl Plan {
+    fn new(name: &str, kind: FollowerKind, verification: Verification) -> Self {
+        Self { name: name.to_owned(), kind, verification }
+    }
+
+    /// Returns the followers of a run.
+    fn list(is_cluster: bool, replicas: usize) -> Vec<Self> {
+        let follow = |name: &str, verification| Self::new(name, FollowerKind::Follow, verification);
+        if replicas > 0 {
+            let verification = if is_cluster { Verification::Votes } else { Verification::Default };
+            let ingester = Self::new("ingest", FollowerKind::Ingest, verification);
+            let replica = |number: usize| {
+                Self::new(&format!("replica{number}"), FollowerKind::Replica, verification)
+            };
+            std::iter::once(ingester).chain((0..replicas).map(replica)).collect()
+        } else if is_cluster {
+            vec![
+                follow("follower-votes", Verification::Votes),
+                follow("follower-agree", Verification::Agree),
+            ]
+        } else {
+            vec![follow("follower", Verification::Default)]
+        }
+    }
 }
 
 /// Returns the followers of a run, which are not started yet.
-pub(crate) fn followers(validators: &Validators, dir: &Path) -> Result<Vec<Follower>> {
-    let ways: &[(&str, Verification)] = if validators.is_cluster() {
-        &[("follower-votes", Verification::Votes), ("follower-agree", Verification::Agree)]
-    } else {
-        &[("follower", Verification::Default)]
-    };
-    let ports: [u16; 24] = free_ports()?;
-    // The first ports are those of the validators, which do not listen yet.
-    let mut ports = ports.into_iter().skip(12);
+pub(crate) fn followers(
+    validators: &Validators,
+    replicas: usize,
+    dir: &Path,
+) -> Result<Vec<Follower>> {
+    let ports: [u16; PORTS] = free_ports()?;
+    let mut ports = ports.into_iter().skip(VALIDATOR_PORTS);
     let mut all = Vec::new();
-    for (name, verification) in ways {
+    for plan in Plan::list(validators.is_cluster(), replicas) {
         let (Some(rpc), Some(grpc)) = (ports.next(), ports.next()) else { break };
+        let Plan { name, kind, verification } = plan;
         let follower = Follower {
-            name: (*name).to_owned(),
+            name,
             rpc: local(rpc),
-            dir: dir.join(name),
+            kind,
             grpc,
-            verification: *verification,
-            log: dir.join(format!("{name}.log")),
-            past: Status::default(),
+            verification,
+            run_dir: dir.to_owned(),
+            past: Counters::unknown(kind),
+            is_restarted: false,
         };
         fs::create_dir_all(follower.archive_dir())?;
         all.push(follower);
@@ -79,21 +110,66 @@ pub(crate) fn followers(validators: &Validators, dir: &Path) -> Result<Vec<Follo
 }
 
 impl Follower {
+    /// Returns the directory of its archives and its ledger.
+    fn dir(&self) -> PathBuf {
+        self.run_dir.join(&self.name)
+    }
+
     /// Returns the directory of its archives.
     pub(crate) fn archive_dir(&self) -> PathBuf {
-        self.dir.join("snapshot")
+        self.dir().join("snapshot")
     }
 
-    pub(crate) fn log(&self) -> &Path {
-        &self.log
+    pub(crate) fn log(&self) -> PathBuf {
+        self.run_dir.join(format!("{}.log", self.name))
     }
 
-    /// Returns the command that starts it.
-    pub(crate) fn command(&self, hydrant: &Path, validators: &Validators) -> Command {
-        let sources = validators.sources();
-        let url = |address: SocketAddr| format!("http://{address}");
+    /// Whether it was killed and started again.
+    pub(crate) fn is_restarted(&self) -> bool {
+        self.is_restarted
+    }
+
+    /// Returns the command that starts it. If it may be killed, it stores its ledger, unless it is a replica: that
+    /// loads a snapshot.
+    pub(crate) fn command(
+        &self,
+        hydrant: &Path,
+        validators: &Validators,
+        has_faults: bool,
+    ) -> Command {
         let mut command = Command::new(hydrant);
-        command.args(["follow", "--quiet", "--log", "--verify-execution"]);
+        match self.kind {
+            FollowerKind::Follow => {
+                command.arg("follow");
+                self.add_chain(&mut command, validators);
+            }
+            FollowerKind::Ingest => {
+                command.arg("ingest");
+                self.add_chain(&mut command, validators);
+                self.add_replicated_log(&mut command);
+            }
+            FollowerKind::Replica => {
+                command.args(["replica", "--replica-lag-max-slots", REPLICA_LAG_MAX_SLOTS]);
+                command.args(["--upstream", &url(validators.first().rpc)]);
+                self.add_replicated_log(&mut command);
+            }
+        }
+        if has_faults && self.kind != FollowerKind::Replica {
+            command.arg("--ledger").arg(self.dir().join("ledger"));
+        }
+        command
+            .args(["--quiet", "--log"])
+            .args(["--rpc-port", &self.rpc.port().to_string()])
+            .args(["--grpc-port", &self.grpc.to_string()])
+            .env("RUST_LOG", "info,follow::frozen_banks=debug")
+            .current_dir(self.dir());
+        command
+    }
+
+    /// Adds the sources of the chain, and the archive that it starts from.
+    fn add_chain(&self, command: &mut Command, validators: &Validators) {
+        let sources = validators.sources();
+        command.arg("--verify-execution");
         let followed = match self.verification {
             Verification::Default | Verification::Votes => &sources[..],
             Verification::Agree => &sources[..1],
@@ -115,49 +191,53 @@ impl Follower {
         }
         command
             .args(["--snapshot", &url(validators.first().rpc), "--snapshot-dir"])
-            .arg(self.archive_dir())
-            .args(["--rpc-port", &self.rpc.port().to_string()])
-            .args(["--grpc-port", &self.grpc.to_string()])
-            .env("RUST_LOG", "info,follow::frozen_banks=debug")
-            .current_dir(&self.dir);
-        command
+            .arg(self.archive_dir());
     }
 
-    /// Adds the counters of the process to those of its predecessors: it is killed next.
-    pub(crate) fn add_counters(&mut self) {
-        let status = self.status();
+    /// Adds the log and the store of snapshots, which are directories of the run.
+    fn add_replicated_log(&self, command: &mut Command) {
+        let url = |name: &str| format!("file://{}", self.run_dir.join(name).display());
+        command.args(["--log-url", &url("replicated-log"), "--depot", &url("depot")]);
+    }
+
+    /// Adds the counters of the process to those of its predecessors: it is killed and started again next.
+    pub(crate) fn record_restart(&mut self) {
+        self.is_restarted = true;
+        let counters = self.counters();
         // A process that does not serve would take away those of its predecessors.
-        if status.jumps.is_some() {
-            self.past = status;
+        if counters.jumps().is_some() {
+            self.past = counters;
         }
     }
 
     /// Returns the counters of all its processes so far; unknown if the last one does not serve.
-    pub(crate) fn status(&self) -> Status {
-        let Ok(text) = json_rpc::get(self.rpc, "/metrics") else {
-            return Status::default();
-        };
-        let sample = |name: &str, past: Option<u64>| {
-            let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-            value.map(|value: u64| value + past.unwrap_or(0))
-        };
-        let value = |event: &str, past: Option<u64>| {
-            sample(&format!("hydrant_follow_events_total{{event=\"{event}\"}} "), past)
-        };
-        let executed = |result: &str, past: Option<u64>| {
-            let name = format!("hydrant_follow_execution_banks_total{{result=\"{result}\"}} ");
-            sample(&name, past)
-        };
-        Status {
-            verified: value("verified_bank", self.past.verified),
-            mismatched: value("mismatched_bank", self.past.mismatched),
-            gaps: value("gap", self.past.gaps),
-            late_writes: value("late_write", self.past.late_writes),
-            repairs: value("repair", self.past.repairs),
-            jumps: value("jump", self.past.jumps),
-            equal_results: executed("equal", self.past.equal_results),
-            partial_results: executed("partial", self.past.partial_results),
-            differing_results: executed("differs", self.past.differing_results),
+    pub(crate) fn counters(&self) -> Counters {
+        match json_rpc::get(self.rpc, "/metrics") {
+            Ok(text) => Counters::read(&MetricsPage::new(text), &self.past),
+            Err(_) => Counters::unknown(self.kind),
         }
+    }
+}
+
+fn url(address: SocketAddr) -> String {
+    format!("http://{address}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_replicas_the_follower_is_their_ingester() {
+        let names = |is_cluster, replicas| {
+            let plans = Plan::list(is_cluster, replicas);
+            plans.into_iter().map(|plan| plan.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(false, 0), ["follower"]);
+        assert_eq!(names(true, 0), ["follower-votes", "follower-agree"]);
+        assert_eq!(names(false, 2), ["ingest", "replica0", "replica1"]);
+        let plans = Plan::list(true, 1);
+        assert_eq!(plans[0], Plan::new("ingest", FollowerKind::Ingest, Verification::Votes));
+        assert_eq!(plans[1].kind, FollowerKind::Replica);
     }
 }

@@ -1,34 +1,34 @@
-//! The lines "bank frozen" of the validators' logs and of a follower's, compared part by part.
+//! The lines "bank frozen" of the validators' logs, compared part by part with those of a follower's or with the final
+//! banks of a replica.
 //!
 //! Shape: each log is read from where it was left. A bank is named by its slot and its hash's parts; a slot that was
 //! frozen several times counts with each of its banks.
 //! Bounds: memory grows with the slots of a run, some 300 bytes each.
+//! Not here: the parts (`bank_parts`), the requests to a replica (`replica_banks`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Text that both programs log before a bank's parts.
-const MARK: &str = "bank frozen: ";
+use crate::rig::bank_parts::Parts;
+use crate::rig::replica_banks::{Levels, ReplicaBanks};
+
 /// Differing banks that are shown.
 const EXAMPLES_MAX: usize = 5;
 
-/// The parts of a bank's hash, as Agave writes them.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Parts {
-    hash: String,
-    signature_count: String,
-    last_blockhash: String,
-    capitalization: String,
-    lt_checksum: String,
+/// The source of a follower's banks.
+pub(crate) enum FollowerBanks {
+    Log(Log),
+    Replica(ReplicaBanks),
 }
 
 /// A log that is read while it grows.
-struct Log {
+pub(crate) struct Log {
     path: PathBuf,
     /// Which file that was at the last reading.
     target: PathBuf,
@@ -38,10 +38,10 @@ struct Log {
     banks: BTreeMap<u64, BTreeSet<Parts>>,
 }
 
-/// Banks from the validators' logs and from a follower's.
+/// Banks from the validators' logs and of a follower.
 pub(crate) struct FrozenBanks {
     validators: Vec<Log>,
-    follower: Log,
+    follower: FollowerBanks,
 }
 
 /// Banks on forks that were not rooted.
@@ -50,6 +50,35 @@ pub(crate) struct Forks {
     pub(crate) banks: usize,
     /// The most of them without a rooted one between them.
     pub(crate) longest: usize,
+}
+
+impl FollowerBanks {
+    /// Reads the banks of a node that logs them.
+    pub(crate) fn from_log(path: &Path) -> Self {
+        Self::Log(Log::new(path))
+    }
+
+    /// Requests the final banks of a replica.
+    pub(crate) fn from_replica(node: SocketAddr) -> Self {
+        Self::Replica(ReplicaBanks::new(node))
+    }
+
+    fn read(&mut self) -> Result<()> {
+        match self {
+            Self::Log(log) => log.read(),
+            Self::Replica(banks) => {
+                banks.read();
+                Ok(())
+            }
+        }
+    }
+
+    fn by_slot(&self) -> &BTreeMap<u64, BTreeSet<Parts>> {
+        match self {
+            Self::Log(log) => &log.banks,
+            Self::Replica(banks) => banks.banks(),
+        }
+    }
 }
 
 impl Log {
@@ -83,7 +112,7 @@ impl Log {
         self.rest.push_str(&String::from_utf8_lossy(&bytes));
         let text = std::mem::take(&mut self.rest);
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        for (slot, parts) in text[..whole].lines().filter_map(parse) {
+        for (slot, parts) in text[..whole].lines().filter_map(Parts::parse_line) {
             self.banks.entry(slot).or_default().insert(parts);
         }
         self.rest = text[whole..].to_owned();
@@ -91,33 +120,13 @@ impl Log {
     }
 }
 
-/// Parses the slot and the parts of a line.
-fn parse(line: &str) -> Option<(u64, Parts)> {
-    let text = &line[line.find(MARK)? + MARK.len()..];
-    let slot = text.split_whitespace().next()?.parse().ok()?;
-    let part = |name: &str| {
-        let at = text.find(name)? + name.len();
-        Some(text[at..].split_whitespace().next()?.trim_end_matches(',').to_owned())
-    };
-    Some((
-        slot,
-        Parts {
-            hash: part(" hash: ")?,
-            signature_count: part("signature_count: ")?,
-            last_blockhash: part("last_blockhash: ")?,
-            capitalization: part("capitalization: ")?,
-            lt_checksum: part("checksum: ")?,
-        },
-    ))
-}
-
 impl FrozenBanks {
-    pub(crate) fn new(validators: &[PathBuf], follower: &Path) -> Self {
+    pub(crate) fn new(validators: &[PathBuf], follower: FollowerBanks) -> Self {
         let validators = validators.iter().map(|path| Log::new(path)).collect();
-        Self { validators, follower: Log::new(follower) }
+        Self { validators, follower }
     }
 
-    /// Reads the text that the logs have gained since the last call.
+    /// Reads the banks that were added since the last call.
     pub(crate) fn read(&mut self) -> Result<()> {
         // The follower first: the validators' lines of its bank are older, and there.
         self.follower.read()?;
@@ -134,9 +143,9 @@ impl FrozenBanks {
     /// Counts banks of the follower. `is_counted` gets `None` if the validators' logs lack the slot, otherwise whether
     /// the parts are equal.
     fn count(&self, is_counted: impl Fn(Option<bool>) -> bool) -> usize {
-        let banks = self.follower.banks.iter().flat_map(|(slot, all)| {
+        let banks = self.follower.by_slot().iter().flat_map(|(slot, all)| {
             let known = self.find_banks(*slot);
-            all.iter().map(move |parts| known.as_ref().map(|known| known.contains(parts)))
+            all.iter().map(move |parts| known.as_ref().map(|known| has_bank(known, parts)))
         });
         banks.filter(|outcome| is_counted(*outcome)).count()
     }
@@ -155,7 +164,7 @@ impl FrozenBanks {
 
     /// Counts the slots of the first log's validator between the follower's first and last for which the follower has no bank.
     pub(crate) fn count_missed(&self) -> usize {
-        let banks = &self.follower.banks;
+        let banks = self.follower.by_slot();
         let (Some((first, _)), Some((last, _))) = (banks.first_key_value(), banks.last_key_value())
         else {
             return 0;
@@ -169,7 +178,7 @@ impl FrozenBanks {
         let mut forks = Forks::default();
         let (Some(first), Some(last)) = (rooted.first(), rooted.last()) else { return forks };
         let mut neighbours = 0;
-        for (slot, banks) in self.follower.banks.range(first..=last) {
+        for (slot, banks) in self.follower.by_slot().range(first..=last) {
             if rooted.binary_search(slot).is_ok() {
                 neighbours = 0;
             } else {
@@ -183,29 +192,39 @@ impl FrozenBanks {
 
     /// Returns the number of epochs with a compared first slot.
     pub(crate) fn epochs(&self, slots_per_epoch: u64) -> usize {
-        let slots = self.follower.banks.keys().map(|slot| slot / slots_per_epoch);
+        let slots = self.follower.by_slot().keys().map(|slot| slot / slots_per_epoch);
         slots.collect::<BTreeSet<_>>().len().saturating_sub(1)
+    }
+
+    /// Returns the levels of a replica's banks; `None` of a node that follows the validators itself.
+    pub(crate) fn levels(&self) -> Option<Levels> {
+        match &self.follower {
+            FollowerBanks::Log(_) => None,
+            FollowerBanks::Replica(banks) => Some(banks.levels()),
+        }
     }
 
     /// Formats the state as one line.
     pub(crate) fn line(&self) -> String {
-        let newest = |log: &Log| log.banks.last_key_value().map_or(0, |(slot, _)| *slot);
+        let newest = |banks: &BTreeMap<u64, BTreeSet<Parts>>| {
+            banks.last_key_value().map_or(0, |(slot, _)| *slot)
+        };
         format!(
             "banks: {} equal, {} differ, {} missed; validator at slot {}, follower at {}",
             self.equal(),
             self.different(),
             self.count_missed(),
-            self.validators.iter().map(newest).max().unwrap_or_default(),
-            newest(&self.follower)
+            self.validators.iter().map(|log| newest(&log.banks)).max().unwrap_or_default(),
+            newest(self.follower.by_slot())
         )
     }
 
     /// Formats the first banks that differ.
     pub(crate) fn examples(&self) -> String {
         let mut text = String::new();
-        let banks = self.follower.banks.iter().filter_map(|(slot, ours)| {
+        let banks = self.follower.by_slot().iter().filter_map(|(slot, ours)| {
             let theirs = self.find_banks(*slot)?;
-            let differs = ours.iter().any(|parts| !theirs.contains(parts));
+            let differs = ours.iter().any(|parts| !has_bank(&theirs, parts));
             differs.then_some((slot, ours, theirs))
         });
         for (slot, ours, theirs) in banks.take(EXAMPLES_MAX) {
@@ -214,6 +233,10 @@ impl FrozenBanks {
         }
         text
     }
+}
+
+fn has_bank(known: &BTreeSet<&Parts>, parts: &Parts) -> bool {
+    known.iter().any(|known| known.matches(parts))
 }
 
 #[cfg(test)]
@@ -233,7 +256,8 @@ mod tests {
         let name = follower.len();
         let one = write(&format!("v{name}"), validator);
         let two = write(&format!("f{name}"), follower);
-        let mut banks = FrozenBanks::new(std::slice::from_ref(&one), &two);
+        let follower = FollowerBanks::from_log(&two);
+        let mut banks = FrozenBanks::new(std::slice::from_ref(&one), follower);
         banks.read().unwrap();
         [one, two].iter().for_each(|path| std::fs::remove_file(path).unwrap());
         banks

@@ -2,7 +2,8 @@
 //!
 //! Shape: a follower has no blocks of slots that it jumped over: it responds as Agave does after a ledger jump (-32007).
 //! That counts as a gap only if the follower's counter of jumps has grown, in slots below its tip at that moment, and
-//! once for each jump. A validator that was killed lacks blocks of the time before, and their fees.
+//! once for each jump. The history of a replica that was killed begins after the snapshot that it loaded then. A
+//! validator that was killed lacks blocks of the time before, and their fees.
 //! Not here: the calls (`response_comparison`).
 
 use serde_json::Value;
@@ -26,6 +27,8 @@ pub(crate) struct KnownSlots {
     is_in_gap: bool,
     /// Jumps that the follower has counted.
     jumps: u64,
+    /// Whether the follower is a replica that was killed and started again.
+    is_replica_restarted: bool,
     pending: Option<PendingJumps>,
     /// The first slot after those that were not compared last. A gap among them is not found by its slots.
     skipped_to: u64,
@@ -51,9 +54,14 @@ impl KnownSlots {
         self.first = self.first.max(first);
     }
 
-    /// Whether the follower has jumped.
-    pub(crate) fn has_jumped(&self) -> bool {
-        self.jumps > 0
+    /// Notes that the follower is a replica that was killed and started again.
+    pub(crate) fn restart_replica(&mut self) {
+        self.is_replica_restarted = true;
+    }
+
+    /// Whether the follower's history may begin later than at its first start, or have a gap.
+    pub(crate) fn may_lack_blocks(&self) -> bool {
+        self.jumps > 0 || self.is_replica_restarted
     }
 
     /// Notes that the slots below this one are not compared.
@@ -125,14 +133,14 @@ impl KnownSlots {
         }
     }
 
-    /// Returns whether the follower refuses the rewards of an epoch that begins in a gap, as Agave does. The refusal names
-    /// the first slot of the epoch that the follower has.
+    /// Returns whether the follower refuses the rewards of an epoch that begins in a gap or before its history, as
+    /// Agave does. The refusal names the first slot of the epoch that the follower has.
     pub(crate) fn is_missing_boundary(&self, follower: &Value) -> bool {
         let slot = follower["error"]["data"]["slot"].as_u64();
         let unfound = self.pending.as_ref().filter(|pending| pending.gaps > 0);
         let first = unfound.map_or(0, |pending| pending.below).max(self.first_in_history());
         follower["error"]["code"] == NOT_BOUNDARY
-            && self.has_jumped()
+            && self.may_lack_blocks()
             && slot.is_some_and(|slot| slot <= first)
     }
 
@@ -250,6 +258,18 @@ mod tests {
         known.start_at(40);
         known.start_at(10);
         assert_eq!((known.first(), known.first_known()), (40, 40));
+    }
+
+    #[test]
+    fn the_history_of_a_restarted_replica_may_begin_later() {
+        let refusal = json!({"error": {"code": NOT_BOUNDARY, "data": {"slot": 40}}});
+        let mut known = known_slots();
+        assert!(!known.may_lack_blocks());
+        known.restart_replica();
+        assert!(known.may_lack_blocks());
+        known.start_at(40);
+        assert!(known.is_missing_boundary(&refusal));
+        assert!(!known.is_in_gap(41, &block(), &missing()), "it has not jumped");
     }
 
     #[test]

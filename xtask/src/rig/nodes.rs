@@ -22,10 +22,22 @@ const PAUSE: Duration = Duration::from_millis(4);
 const NEWER_TRIES: u32 = 400;
 const NEWER_PAUSE: Duration = Duration::from_millis(50);
 
+/// The command of the node that is compared with the validator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FollowerKind {
+    /// `hydrant follow`.
+    Follow,
+    /// `hydrant ingest`: it follows, and appends its blocks to a replicated log.
+    Ingest,
+    /// `hydrant replica`: it reads the log.
+    Replica,
+}
+
 #[derive(Clone, Copy)]
 pub(crate) struct Nodes {
     pub(crate) validator: SocketAddr,
     pub(crate) follower: SocketAddr,
+    pub(crate) kind: FollowerKind,
 }
 
 /// Both responses to a call, and the final slot that they are about.

@@ -1,4 +1,4 @@
-//! The processes of a run: the validators, the load, the followers.
+//! The processes of a run: the validators, the load, the followers, the ingester and its replicas among these.
 //!
 //! Invariant: all of them end with [`Rig`].
 
@@ -15,11 +15,12 @@ use crate::directories::remove_directory;
 use crate::rig::build::{Programs, program_dir};
 use crate::rig::child_process::ChildProcess;
 use crate::rig::clock::{now, pause};
+use crate::rig::counters::Counters;
 use crate::rig::faults::Fault;
-use crate::rig::followers::{Follower, Status, followers};
+use crate::rig::followers::{Follower, followers};
 use crate::rig::fork_slots::ForkSlots;
 use crate::rig::json_rpc;
-use crate::rig::nodes::{Nodes, final_slot};
+use crate::rig::nodes::{FollowerKind, Nodes, final_slot};
 use crate::rig::options::Options;
 use crate::rig::validator::Validator;
 use crate::rig::validators::Validators;
@@ -34,6 +35,8 @@ const ROOT_TIMEOUT: Duration = Duration::from_secs(240);
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time limit for loading the archive into a follower.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(120);
+/// Time limit until the log has blocks: the ingester writes a snapshot before the first one.
+const LOG_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time between two polls of a process.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// For this long the validator that lags is stopped.
@@ -58,7 +61,7 @@ impl Rig {
         remove_directory(&dir)?;
         fs::create_dir_all(&dir)?;
         let validators = Validators::new(options, programs, &dir)?;
-        let followers = followers(&validators, &dir)?;
+        let followers = followers(&validators, options.replicas, &dir)?;
         let mut rig = Self {
             options: options.clone(),
             programs: programs.clone(),
@@ -85,6 +88,12 @@ impl Rig {
         })?;
         for at in 0..rig.followers.len() {
             rig.start_follower(at)?;
+            // The replicas come after their ingester, and need its snapshot.
+            if rig.followers[at].kind == FollowerKind::Ingest {
+                rig.wait_for("the log has blocks", LOG_TIMEOUT, |rig| {
+                    rig.followers[at].counters().appended_blocks() > Some(0)
+                })?;
+            }
         }
         Ok(rig)
     }
@@ -97,19 +106,36 @@ impl Rig {
                 format!("{} connections to plugins were cut", self.validators.cut())
             }
             Fault::KillFollowers => {
-                for at in 0..self.followers.len() {
-                    self.followers[at].add_counters();
-                    let name = self.followers[at].name.clone();
-                    self.kill(&name)?;
-                    self.start_follower(at)?;
-                }
-                "the followers were killed and started again".to_owned()
+                let all = self.positions(|kind| kind != FollowerKind::Replica);
+                let names = all.into_iter().map(|at| self.restart_follower(at));
+                let names = names.collect::<Result<Vec<String>>>()?.join(", ");
+                format!("killed and started again: {names}")
+            }
+            Fault::KillReplica(number) => {
+                let all = self.positions(|kind| kind == FollowerKind::Replica);
+                let at = *all.get(number).context("the run does not have this replica")?;
+                format!("{} was killed and started again", self.restart_follower(at)?)
             }
             Fault::Restart(at) => self.restart_validator(at)?,
             Fault::Fork(at) => return self.make_fork(at),
             Fault::Lag(at) => self.pause_validator(at, LAG)?,
         };
         Ok(Some(description))
+    }
+
+    /// Returns the positions of the followers of some kinds.
+    fn positions(&self, is_included: impl Fn(FollowerKind) -> bool) -> Vec<usize> {
+        let all = self.followers.iter().enumerate();
+        all.filter(|(_, follower)| is_included(follower.kind)).map(|(at, _)| at).collect()
+    }
+
+    /// Kills a follower and starts it again. Returns its name.
+    fn restart_follower(&mut self, at: usize) -> Result<String> {
+        self.followers[at].record_restart();
+        let name = self.followers[at].name.clone();
+        self.kill(&name)?;
+        self.start_follower(at)?;
+        Ok(name)
     }
 
     /// Kills a validator and starts it again, and the load if it sends to this one.
@@ -214,10 +240,8 @@ impl Rig {
 
     fn start_follower(&mut self, at: usize) -> Result<()> {
         let follower = &self.followers[at];
-        let mut command = follower.command(&self.programs.hydrant, &self.validators);
-        if self.options.faults.is_some() {
-            command.arg("--ledger").arg(follower.dir.join("ledger"));
-        }
+        let has_faults = self.options.faults.is_some();
+        let command = follower.command(&self.programs.hydrant, &self.validators, has_faults);
         let name = follower.name.clone();
         let rpc = follower.rpc;
         self.spawn(&name, command)?;
@@ -272,7 +296,7 @@ impl Rig {
 
     /// Returns the validator and a follower that are compared.
     pub(crate) fn nodes(&self, follower: &Follower) -> Nodes {
-        Nodes { validator: self.compared_rpc(), follower: follower.rpc }
+        Nodes { validator: self.compared_rpc(), follower: follower.rpc, kind: follower.kind }
     }
 
     /// Returns the RPC address of the first validator, which the load sends to.
@@ -286,8 +310,8 @@ impl Rig {
     }
 
     /// Returns the counters of each follower.
-    pub(crate) fn follower_statuses(&self) -> Vec<Status> {
-        self.followers.iter().map(Follower::status).collect()
+    pub(crate) fn follower_counters(&self) -> Vec<Counters> {
+        self.followers.iter().map(Follower::counters).collect()
     }
 
     /// Ends all processes, the last one first.

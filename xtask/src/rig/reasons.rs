@@ -1,9 +1,11 @@
 //! Methods with a reason for different responses, as in docs/methods.md, and the parts of responses that are not
-//! compared.
+//! compared. A replica may also differ where two replicas may (`node_differences`).
 
 use serde_json::Value;
 
 use crate::rig::known_slots::KnownSlots;
+use crate::rig::node_differences::NodeDifferences;
+use crate::rig::nodes::FollowerKind;
 
 /// Number of final slots for which fees are compared: a node has those of 150 blocks, up to its newest one.
 const FEES_SLOTS: u64 = 100;
@@ -30,15 +32,22 @@ const REASONS: [(&str, &str); 9] = [
     ("minimumLedgerSlot", "the follower's history begins at its archive"),
 ];
 
-/// Returns the reason for different responses to a method; `None` if they must be equal.
-pub(crate) fn reason(method: &str) -> Option<&'static str> {
-    REASONS.iter().find(|(name, _)| *name == method).map(|(_, reason)| *reason)
+/// Returns the reason for different responses of the validator and a follower to a method; `None` if they must be
+/// equal.
+pub(crate) fn reason(kind: FollowerKind, method: &str) -> Option<&'static str> {
+    let reason = REASONS.iter().find(|(name, _)| *name == method).map(|(_, reason)| *reason);
+    match kind {
+        FollowerKind::Follow | FollowerKind::Ingest => reason,
+        FollowerKind::Replica => reason.or_else(|| NodeDifferences::get().own_reason(method)),
+    }
 }
 
 /// Removes parts about the node or the time of the call from a response about a final slot: signatures below the
 /// follower's last gap, the processed slot that statuses are read at, and the fees of blocks that a node lacks or that
-/// are not final, with as many of the oldest ones. Lists in the order of a hash map are sorted.
+/// are not final, with as many of the oldest ones. Lists in the order of a hash map are sorted. The lists of a replica
+/// are in the order of its snapshot's parts, so all that have no order are sorted for it.
 pub(crate) fn comparable(
+    kind: FollowerKind,
     method: &str,
     known: &KnownSlots,
     final_slot: Option<u64>,
@@ -79,7 +88,10 @@ pub(crate) fn comparable(
         }
         _ => {}
     }
-    response
+    match kind {
+        FollowerKind::Follow | FollowerKind::Ingest => response,
+        FollowerKind::Replica => NodeDifferences::get().comparable(method, response),
+    }
 }
 
 /// Sorts the rewards of a block. Those of stakes are in the order of a hash map, and a validator that was restarted stores
@@ -110,7 +122,7 @@ mod tests {
     fn comparable(method: &str, first: u64, final_slot: Option<u64>, response: Value) -> Value {
         let mut known = KnownSlots::default();
         known.start_at(first);
-        super::comparable(method, &known, final_slot, response)
+        super::comparable(FollowerKind::Follow, method, &known, final_slot, response)
     }
 
     #[test]
@@ -166,7 +178,28 @@ mod tests {
     #[test]
     fn accounts_and_blocks_must_be_equal() {
         for method in ["getAccountInfo", "getBlock", "getTransaction", "getSupply"] {
-            assert_eq!(reason(method), None);
+            for kind in [FollowerKind::Follow, FollowerKind::Ingest, FollowerKind::Replica] {
+                assert_eq!(reason(kind, method), None);
+            }
         }
+    }
+
+    #[test]
+    fn a_replica_differs_where_two_replicas_may() {
+        let replica = FollowerKind::Replica;
+        assert_eq!(reason(replica, "getHealth"), Some("it is about the node"));
+        assert_eq!(reason(FollowerKind::Ingest, "getHealth"), None);
+        // The reason of the rig comes first.
+        let identity = reason(FollowerKind::Follow, "getIdentity");
+        assert_eq!(reason(replica, "getIdentity"), identity);
+        let tokens =
+            |keys: [&str; 2]| json!({"result": {"value": keys.map(|key| json!({"pubkey": key}))}});
+        let known = KnownSlots::default();
+        let sorted = |kind| {
+            let response = tokens(["b", "a"]);
+            super::comparable(kind, "getTokenAccountsByOwner", &known, None, response)
+        };
+        assert_eq!(sorted(replica), tokens(["a", "b"]));
+        assert_eq!(sorted(FollowerKind::Follow), tokens(["b", "a"]));
     }
 }

@@ -21,7 +21,7 @@ use crate::rig::clock::now;
 use crate::rig::followers::Follower;
 use crate::rig::json_rpc::call;
 use crate::rig::known_slots::{KnownSlots, REACH};
-use crate::rig::nodes::{Nodes, Pair, final_slot};
+use crate::rig::nodes::{FollowerKind, Nodes, Pair, final_slot};
 use crate::rig::reasons::{comparable, reason};
 use crate::rig::repeats::{Outcome, REPEATS_MAX, compare_repeatedly, repeated_params};
 
@@ -140,8 +140,12 @@ impl ResponseComparison {
     }
 
     fn compare_slots(&mut self, follower: &Follower) -> Result<()> {
-        // What the follower stores begins at its last jump, so its history begins there after a restart.
-        if self.known.first() == 0 || self.known.has_jumped() {
+        if follower.kind == FollowerKind::Replica && follower.is_restarted() {
+            self.known.restart_replica();
+        }
+        // What the follower stores begins at its last jump, so its history begins there after a restart. A replica
+        // stores nothing: its history begins after the snapshot that it loaded last.
+        if self.known.first() == 0 || self.known.may_lack_blocks() {
             let first = call(self.nodes.follower, "getFirstAvailableBlock", &json!([]))?;
             // The first one is the archive's. The follower does not have its transactions.
             self.known.start_at(first["result"].as_u64().unwrap_or_default() + 1);
@@ -181,7 +185,7 @@ impl ResponseComparison {
     /// Reads the follower's counter of jumps. A jump is counted before its block is final, so the counter is read after
     /// the newest slot that is compared.
     fn record_jumps(&mut self, follower: &Follower) -> Result<()> {
-        let Some(jumps) = follower.status().jumps else { return Ok(()) };
+        let Some(jumps) = follower.counters().jumps() else { return Ok(()) };
         let node = self.nodes.follower;
         self.known.record_jumps(jumps, || {
             let tip = call(node, "getSlot", &json!([{"commitment": "processed"}]))?;
@@ -207,6 +211,10 @@ impl ResponseComparison {
         let ours = call(self.nodes.follower, get_block, &params)?;
         if self.known.is_in_gap(slot, &block, &ours) {
             self.left_out.in_gaps += 1;
+            // A snapshot of the log has no statuses of transactions.
+            if self.nodes.kind == FollowerKind::Replica {
+                return Ok(());
+            }
         } else {
             self.compare_block(slot, &block)?;
             self.slots += 1;
@@ -226,7 +234,7 @@ impl ResponseComparison {
                 self.methods.entry(method).or_default().left_out += 1;
                 continue;
             }
-            let pair = comparable_pair(&self.known, method, pair);
+            let pair = comparable_pair(self.nodes.kind, &self.known, method, pair);
             let outcome = if pair.is_equal() { Outcome::Equal } else { Outcome::Different(pair) };
             self.count(method, &params, outcome);
         }
@@ -241,14 +249,14 @@ impl ResponseComparison {
         }
         let nodes = self.nodes;
         let known = &self.known;
-        let repeats_max = if reason(method).is_some() { 0 } else { REPEATS_MAX };
+        let repeats_max = if self.reason(method).is_some() { 0 } else { REPEATS_MAX };
         let outcome = compare_repeatedly(repeats_max, |repeat, above| {
             if let Some(slot) = above {
                 nodes.wait_above(slot)?;
             }
             let params = repeated_params(method, params, repeat);
             let pair = nodes.both_at_one_slot(method, &params)?;
-            Ok(pair.map(|pair| comparable_pair(known, method, pair)))
+            Ok(pair.map(|pair| comparable_pair(nodes.kind, known, method, pair)))
         })?;
         let outcome = match outcome {
             Outcome::Different(pair) if known.is_missing_boundary(&pair.follower) => {
@@ -306,12 +314,11 @@ impl ResponseComparison {
         block_slot: Option<u64>,
         response: Value,
     ) {
-        let response = comparable(method, &self.known, slot, response);
+        let response = comparable(self.nodes.kind, method, &self.known, slot, response);
         // Its slot was removed: the response is the same at each later one.
         let slot = slot.filter(|_| method != "getSignatureStatuses");
-        if let Some(recorded) =
-            self.recorded.as_mut().filter(|_| method != NOT_RECORDED && reason(method).is_none())
-        {
+        let is_recorded = method != NOT_RECORDED && self.reason(method).is_none();
+        if let Some(recorded) = self.recorded.as_mut().filter(|_| is_recorded) {
             recorded.push(Recorded { method, params, slot, block_slot, response });
         }
     }
@@ -321,10 +328,14 @@ impl ResponseComparison {
         self.recorded.take().unwrap_or_default()
     }
 
+    fn reason(&self, method: &str) -> Option<&'static str> {
+        reason(self.nodes.kind, method)
+    }
+
     /// Returns the methods that differ without a known reason.
     pub(crate) fn list_unexplained(&self) -> Vec<&'static str> {
         let differ = |(name, it): (&&'static str, &Method)| {
-            (it.different > 0 && reason(name).is_none()).then_some(*name)
+            (it.different > 0 && self.reason(name).is_none()).then_some(*name)
         };
         self.methods.iter().filter_map(differ).collect()
     }
@@ -366,7 +377,7 @@ impl ResponseComparison {
         for (name, method) in &self.methods {
             let Method { equal, equal_later, different, not_compared, left_out, .. } = method;
             let first = method.examples.first().and_then(|it| it["first_difference"].as_str());
-            let why = first.map_or("", |first| reason(name).unwrap_or(first));
+            let why = first.map_or("", |first| self.reason(name).unwrap_or(first));
             // Writing to a String does not fail.
             let _ = writeln!(
                 text,
@@ -407,10 +418,10 @@ fn differing_accounts(pair: &Pair) -> Option<Vec<String>> {
     (1..=ACCOUNTS_MAX).contains(&differing.len()).then_some(differing)
 }
 
-fn comparable_pair(known: &KnownSlots, method: &str, pair: Pair) -> Pair {
+fn comparable_pair(kind: FollowerKind, known: &KnownSlots, method: &str, pair: Pair) -> Pair {
     let Pair { slot, validator, follower } = pair;
-    let validator = comparable(method, known, slot, validator);
-    Pair { slot, validator, follower: comparable(method, known, slot, follower) }
+    let validator = comparable(kind, method, known, slot, validator);
+    Pair { slot, validator, follower: comparable(kind, method, known, slot, follower) }
 }
 
 fn store_example(examples: &mut Vec<Value>, params: &Value, pair: &Pair) {

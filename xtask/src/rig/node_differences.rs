@@ -1,4 +1,4 @@
-//! The differences that the responses of two replicas at one slot may have: `clients/replicas.txt`.
+//! The differences that the responses of a replica and another node at one slot may have: `clients/replicas.txt`.
 //!
 //! Not here: the test `equal_responses` of `hydrant`, which reads the same list.
 
@@ -64,6 +64,11 @@ impl NodeDifferences {
         differences
     }
 
+    /// Returns the reason if the responses of a method or a route are about one node.
+    pub(crate) fn own_reason(&self, name: &str) -> Option<&'static str> {
+        self.own.iter().find(|own| is_named(own.name, name)).map(|own| own.reason)
+    }
+
     /// Formats the methods that are not compared, with the reasons.
     pub(crate) fn describe_own(&self) -> String {
         let own = self.own.iter().map(|Own { name, reason }| format!("{name} ({reason})"));
@@ -127,23 +132,18 @@ fn sort_all(value: &mut Value) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use serde_json::json;
 
     use super::*;
-
-    impl NodeDifferences {
-        /// Whether the responses of a method or a route are about one node.
-        pub(crate) fn is_own(&self, name: &str) -> bool {
-            self.own.iter().any(|own| is_named(own.name, name))
-        }
-    }
 
     #[test]
     fn the_list_is_understood() {
         let differences = NodeDifferences::get();
         assert!(differences.unknown.is_empty(), "{:?}", differences.unknown);
-        assert!(differences.is_own("getIdentity") && !differences.is_own("getBalance"));
+        let reason = |name| differences.own_reason(name);
+        assert_eq!(reason("getIdentity"), Some("each node has a key of its own"));
+        assert_eq!(reason("getBalance"), None);
         assert!(differences.describe_own().contains("getVersion (it is about the node)"));
     }
 
