@@ -102,7 +102,7 @@ const BENCHMARKS: &[Benchmark] = &[
     ),
     (
         "kaspa",
-        "the Kaspa ledger: model runs, memory, blocks, verification, subscriptions, long lists",
+        "the Kaspa ledger: model runs, memory, blocks, verification, subscriptions, long lists, an import",
         kaspa::run,
     ),
     ("blocks", "tips that are replaced, and deep chains: a virtual block, a root", blocks::run),

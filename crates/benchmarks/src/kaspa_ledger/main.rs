@@ -1,5 +1,6 @@
 //! Kaspa ledgers, each in a process of its own, with the binary's allocator, for `bench kaspa`:
-//! `kaspa-ledger model|memory OUTPUTS|account|depth|verify|publish|pairs|million [--toy]`.
+//! `kaspa-ledger model|memory OUTPUTS|account|depth|verify|publish|pairs|million|fanout|import [--toy]`.
+//! `import` starts `kaspa-ledger import-peer`, which sends it a UTXO set.
 //!
 //! Shape: measurements go to standard output: lines `figure NAME VALUE` for the program that started it, all other
 //! lines for people. Each mode has a file. Sizes are in [`size`].
@@ -11,6 +12,9 @@ mod account;
 #[path = "../subs/client_sets.rs"]
 mod client_sets;
 mod depth;
+mod fanout;
+mod import;
+mod import_peer;
 mod loaded_chain;
 #[path = "../median.rs"]
 mod median;
@@ -51,8 +55,12 @@ fn main() -> Result<()> {
         ["publish"] => publish::run(&size),
         ["pairs"] => resident_pairs::run(&size),
         ["million"] => million::run(&size),
+        ["fanout"] => fanout::run(&size),
+        ["import"] => import::run(&size),
+        [import_peer::MODE] => import_peer::run(&size),
         _ => bail!(
-            "usage: kaspa-ledger model|memory OUTPUTS|account|depth|verify|publish|pairs|million [--toy]"
+            "usage: kaspa-ledger model|memory OUTPUTS|account|depth|verify|publish|pairs|million|\
+             fanout|import|import-peer [--toy]"
         ),
     }
 }

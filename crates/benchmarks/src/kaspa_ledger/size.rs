@@ -38,6 +38,13 @@ pub(crate) struct Size {
     /// Addresses of one large client, and how often it subscribes.
     pub(crate) million: u32,
     pub(crate) million_rounds: usize,
+    /// Clients that get the notifications of a frame, and the addresses that they watch together.
+    pub(crate) fanout_sets: ClientSets,
+    /// Transactions of a frame with two inputs and two outputs each, and the frames that are measured.
+    pub(crate) fanout_transactions: usize,
+    pub(crate) fanout_frames: u32,
+    /// UTXOs that are imported.
+    pub(crate) imported_utxos: u32,
 }
 
 pub(crate) const FULL: Size = Size {
@@ -60,6 +67,10 @@ pub(crate) const FULL: Size = Size {
     cycles: 83,
     million: 1_000_000,
     million_rounds: 5,
+    fanout_sets: client_sets::FULL,
+    fanout_transactions: 175,
+    fanout_frames: 300,
+    imported_utxos: 2_000_000,
 };
 
 pub(crate) const TOY: Size = Size {
@@ -82,4 +93,8 @@ pub(crate) const TOY: Size = Size {
     cycles: 2,
     million: 5_000,
     million_rounds: 1,
+    fanout_sets: client_sets::TOY,
+    fanout_transactions: 20,
+    fanout_frames: 5,
+    imported_utxos: 20_000,
 };

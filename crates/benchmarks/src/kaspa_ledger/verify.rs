@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use chain_kaspa::{Chain, DEPTH_DEFAULT, HistoryLimits, VirtualMode};
 use cpu_time::ThreadTime;
-use kaspa::{BorshServerMessage, ChainReply, Notification};
+use kaspa::{ChainReply, Notification};
 use muhash::MuHash;
 use testkit::kaspa_chain::{BlockBuilder, UtxoPool, dust_utxo};
 use testkit::kaspa_node::encode_chain_page;
@@ -20,7 +20,7 @@ use crate::depth::join_virtual;
 use crate::loaded_chain::{hash_pool, load_pool};
 use crate::metric::print_metric;
 use crate::size::Size;
-use crate::virtual_block::VirtualBlock;
+use crate::virtual_block::{VirtualBlock, decode_utxos_changed};
 
 /// Chain blocks a second.
 const BLOCKS_PER_S: f64 = 10.0;
@@ -86,15 +86,7 @@ fn add_block(
     let page = encode_chain_page(&[virtual_block.build_chain_block()]);
 
     let started = ThreadTime::now();
-    let changes = match BorshServerMessage::parse(&frame)? {
-        BorshServerMessage::Notification { event, payload } => {
-            Notification::decode_borsh(event, payload)?
-        }
-        BorshServerMessage::Reply(_) => anyhow::bail!("a notification was encoded"),
-    };
-    let Notification::UtxosChanged(changes) = changes else {
-        anyhow::bail!("another notification was encoded")
-    };
+    let changes = decode_utxos_changed(&frame)?;
     times.message += started.elapsed();
 
     let started = ThreadTime::now();

@@ -3,8 +3,10 @@
 //! Shape: a message is the difference between two virtual UTXO sets. A chain block that accepts the same transactions
 //! leaves no difference between the virtual set and the sink's.
 
+use anyhow::{Result, bail};
 use kaspa::{
-    AcceptedTransaction, AcceptingBlock, AddressUtxo, Outpoint, Prefix, UtxoChanges, UtxoEntry,
+    AcceptedTransaction, AcceptingBlock, AddressUtxo, BorshServerMessage, Notification, Outpoint,
+    Prefix, UtxoChanges, UtxoEntry,
 };
 use testkit::kaspa_chain::{BlockBuilder, PooledTransaction, UtxoPool};
 
@@ -64,6 +66,19 @@ impl VirtualBlock {
         accepted.iter().for_each(|transaction| self.pool.add_outputs(transaction, daa_score));
         let accepted = accepted.into_iter().map(|transaction| transaction.accepted);
         self.builder.build_block(accepted.collect())
+    }
+}
+
+/// Decodes a message about the virtual block, as a kaspad sends it and as clients get it.
+pub(crate) fn decode_utxos_changed(frame: &[u8]) -> Result<UtxoChanges> {
+    match BorshServerMessage::parse(frame)? {
+        BorshServerMessage::Notification { event, payload } => {
+            match Notification::decode_borsh(event, payload)? {
+                Notification::UtxosChanged(changes) => Ok(changes),
+                other => bail!("a notification of {:?}", other.event()),
+            }
+        }
+        BorshServerMessage::Reply(reply) => bail!("a reply to request {}", reply.id),
     }
 }
 

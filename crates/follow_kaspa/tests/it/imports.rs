@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain_kaspa::{Chain, ChainConfig, all_utxos};
+use chain_kaspa::{Chain, ChainConfig, all_utxos, hash_utxos};
 use follow_kaspa::{
     ImportConfig, ImportError, ImportLimits, ImportProgress, PeerConfig, SourceConfig,
     import_chain, start_chain,
 };
-use kaspa::{AddressPayload, Network, ScriptPublicKey};
+use kaspa::{AddressPayload, Hash, Header, Network, Outpoint, ScriptPublicKey, UtxoEntry};
 use ledger::Commitment;
 use tempfile::TempDir;
 use testkit::eventually::eventually;
@@ -163,6 +163,34 @@ async fn an_empty_set_is_imported() {
     let chain = chain.finish().await;
     assert_eq!(chain.sink().hash, Network::Simnet.genesis().hash());
     assert!(read_set(&chain).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_that_the_source_has_not_mined_is_imported() {
+    let node = KaspaNode::start().await;
+    let utxo = |index| {
+        let entry = UtxoEntry {
+            amount: 5,
+            script_public_key: ScriptPublicKey::from_payload(&MINER),
+            block_daa_score: 7,
+            is_coinbase: false,
+            covenant_id: None,
+        };
+        (Outpoint { transaction_id: Hash([9; 32]), index }, entry)
+    };
+    let set: Vec<(Outpoint, UtxoEntry)> = (0..2_500).map(utxo).collect();
+    let utxo_commitment = Hash(hash_utxos(&set).finalize());
+    let header = Header { utxo_commitment, daa_score: 7, ..Network::Simnet.genesis() };
+    let block = header.hash();
+    let expected: Utxos = set.iter().cloned().collect();
+    node.set_foreign_pruning_point(header, set);
+    let peer = node.serve_peers().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("kaspa.snapshot");
+    let chain = RunningImport::start(import_config(vec![source(&node)], &[&peer], &path));
+    let chain = chain.finish().await;
+    assert_eq!(chain.sink().hash, block);
+    assert_eq!(read_set(&chain), expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

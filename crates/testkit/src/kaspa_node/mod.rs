@@ -27,7 +27,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use kaspa::{
-    AddressPayload, Event, Hash, KaspaAddress, Method, Outpoint, Prefix, ScriptPublicKey,
+    AddressPayload, Event, Hash, Header, KaspaAddress, Method, Outpoint, Prefix, ScriptPublicKey,
     Transaction, TransactionInput, TransactionOutput, UtxoEntry,
 };
 use parking_lot::Mutex;
@@ -201,7 +201,17 @@ impl KaspaNode {
 
     /// Sets the pruning point: a block of the selected chain. It is the first block until then. Nothing is deleted.
     pub fn set_pruning_point(&self, block: Hash) {
-        self.shared.state.lock().pruning_point = block;
+        let mut state = self.shared.state.lock();
+        state.pruning_point = block;
+        state.foreign_set = None;
+    }
+
+    /// Sets a pruning point that commits to any UTXO set, which other nodes get. The block is off the selected chain,
+    /// and the node's own set stays as it is. So a set can be larger than one that the node could mine.
+    pub fn set_foreign_pruning_point(&self, header: Header, set: Vec<(Outpoint, UtxoEntry)>) {
+        let mut state = self.shared.state.lock();
+        state.pruning_point = state.dag.add_foreign_block(header);
+        state.foreign_set = Some(set);
     }
 
     /// The UTXO set after the acceptance of a chain block.
@@ -231,6 +241,7 @@ impl KaspaNode {
         let mut state = self.shared.state.lock();
         state.dag = Dag::new(state.dag.coinbase_maturity());
         state.pruning_point = state.dag.genesis();
+        state.foreign_set = None;
         state.faults.clear_late();
         cut_all(&mut state, 0);
     }

@@ -25,6 +25,8 @@ pub(crate) struct NodeState {
     pub(crate) is_unsafe: bool,
     /// The block whose UTXO set other nodes get.
     pub(crate) pruning_point: Hash,
+    /// The set that other nodes get, if it is not that of a block in the DAG.
+    pub(crate) foreign_set: Option<Vec<(Outpoint, UtxoEntry)>>,
     /// The order of the notifications of one change.
     pub(crate) order: Vec<Event>,
     pub(crate) listeners: Vec<Listener>,
@@ -37,6 +39,7 @@ impl NodeState {
     pub(crate) fn new(dag: Dag) -> Self {
         Self {
             pruning_point: dag.genesis(),
+            foreign_set: None,
             dag,
             faults: Faults::default(),
             is_synced: true,

@@ -290,6 +290,20 @@ impl Dag {
         self.insert(block, CommitmentCheck::Skipped)
     }
 
+    /// Adds a block as it is, off the selected chain: one that commits to a UTXO set which this DAG does not have.
+    pub(crate) fn add_foreign_block(&mut self, header: Header) -> Hash {
+        let hash = header.hash();
+        self.blocks.insert(DagBlock {
+            hash,
+            header,
+            transactions: Vec::new(),
+            transaction_ids: Vec::new(),
+            ghostdag: self.virtual_block.ghostdag.clone(),
+            state: None,
+        });
+        hash
+    }
+
     fn insert(
         &mut self,
         block: NewBlock,

@@ -177,8 +177,11 @@ impl Conversation {
     fn make_chunks(&self, block: Hash) -> Vec<Vec<Utxo>> {
         let faults = &self.faults;
         let block = faults.other_block.unwrap_or(block);
-        let set = self.shared.node.state.lock().dag.utxos_at(&block);
-        let mut utxos: Vec<Utxo> = set.into_iter().collect();
+        let foreign = self.shared.node.state.lock().foreign_set.clone();
+        let mut utxos: Vec<Utxo> = foreign.unwrap_or_else(|| {
+            let set = self.shared.node.state.lock().dag.utxos_at(&block);
+            set.into_iter().collect()
+        });
         utxos.sort_by_key(|(outpoint, _)| (outpoint.transaction_id, outpoint.index.to_le_bytes()));
         if let Some(at) = faults.flipped_amount {
             utxos[at].1.amount ^= 1;
