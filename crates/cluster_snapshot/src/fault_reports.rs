@@ -2,12 +2,13 @@
 //!
 //! | object | holds |
 //! |--------|-------|
-//! | `faults/<cluster>/<epoch>-<sequence>` | lines `key=value`: the fields of [`FaultReport`] |
+//! | `faults/<cluster>/<generation>-<sequence>` | lines `key=value`: the fields of [`FaultReport`] |
 //!
 //! Numbers in the name have leading zeros. Replicas that stop at the same message write one object. A reader ignores
-//! keys that it does not know. A report is of no more interest once a newer epoch of the log has its first record.
-//! Not here: when a replica reports (`replica`), and the reaction of the leader (`ingest`): it opens an epoch from a
-//! snapshot of its own root, once that is above [`FaultReport::slot`].
+//! keys that it does not know. The key of the generation is `epoch`. A report is of no more interest once a newer
+//! generation of the log has its first record.
+//! Not here: when a replica reports (`replica`), and the reaction of the leader (`ingest`): it opens a generation from
+//! a snapshot of its own root, once that is above [`FaultReport::slot`].
 
 use std::collections::HashMap;
 
@@ -23,9 +24,9 @@ pub const FAULT_REPORT_BYTES_MAX: usize = 1_024;
 pub struct FaultReport {
     /// Name of the cluster.
     pub cluster: String,
-    /// The epoch of the log that cannot be continued.
-    pub epoch: u64,
-    /// Sequence of the last message of the newest whole record that was read; 0 if none of the epoch was.
+    /// The generation of the log that cannot be continued.
+    pub generation: u64,
+    /// Sequence of the last message of the newest whole record that was read; 0 if none of the generation was.
     pub sequence: u64,
     /// Number of that record.
     pub record: u64,
@@ -44,32 +45,33 @@ pub fn fault_report_dir(cluster: &str) -> String {
     format!("{ROOT}/{cluster}")
 }
 
-/// Parses the epoch and the sequence in the key of a report. Returns `None` for any other object.
+/// Parses the generation and the sequence in the key of a report. Returns `None` for any other object.
 pub fn parse_fault_report_key(key: &str) -> Option<(u64, u64)> {
     let (dir, name) = key.rsplit_once('/')?;
     let (root, cluster) = dir.split_once('/')?;
-    let (epoch, sequence) = name.split_once('-')?;
-    let numbers = (epoch.parse().ok()?, sequence.parse().ok()?);
+    let (generation, sequence) = name.split_once('-')?;
+    let numbers = (generation.parse().ok()?, sequence.parse().ok()?);
     let is_report = root == ROOT && format_key(cluster, numbers.0, numbers.1) == key;
     is_report.then_some(numbers)
 }
 
-fn format_key(cluster: &str, epoch: u64, sequence: u64) -> String {
-    format!("{}/{epoch:010}-{sequence:020}", fault_report_dir(cluster))
+fn format_key(cluster: &str, generation: u64, sequence: u64) -> String {
+    format!("{}/{generation:010}-{sequence:020}", fault_report_dir(cluster))
 }
 
 impl FaultReport {
     /// Returns the key of the object.
     pub fn key(&self) -> String {
-        format_key(&self.cluster, self.epoch, self.sequence)
+        format_key(&self.cluster, self.generation, self.sequence)
     }
 
     /// Returns the content of the object.
     pub fn to_text(&self) -> String {
-        let Self { cluster, epoch, sequence, record, slot, confirmed, what, made_at_ms } = self;
+        let Self { cluster, generation, sequence, record, slot, confirmed, what, made_at_ms } =
+            self;
         format!(
-            "version={VERSION}\ncluster={cluster}\nepoch={epoch}\nsequence={sequence}\nrecord={record}\nslot={slot}\n\
-             confirmed={confirmed}\nwhat={what}\nmade_at_ms={made_at_ms}\n"
+            "version={VERSION}\ncluster={cluster}\nepoch={generation}\nsequence={sequence}\nrecord={record}\n\
+             slot={slot}\nconfirmed={confirmed}\nwhat={what}\nmade_at_ms={made_at_ms}\n"
         )
     }
 
@@ -82,7 +84,7 @@ impl FaultReport {
         (number("version")? == VERSION).then_some(())?;
         Some(Self {
             cluster: word("cluster")?,
-            epoch: number("epoch")?,
+            generation: number("epoch")?,
             sequence: number("sequence")?,
             record: number("record")?,
             slot: number("slot")?,
@@ -100,7 +102,7 @@ mod tests {
     fn report() -> FaultReport {
         FaultReport {
             cluster: "main".to_owned(),
-            epoch: 3,
+            generation: 3,
             sequence: 700,
             record: 41,
             slot: 1_000,
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_the_epoch_and_the_sequence() {
+    fn a_key_has_the_generation_and_the_sequence() {
         let key = report().key();
         assert_eq!(key, "faults/main/0000000003-00000000000000000700");
         assert_eq!(parse_fault_report_key(&key), Some((3, 700)));

@@ -17,7 +17,7 @@ use crate::batch::Batch;
 use crate::config::check_durability;
 use crate::ledger_snapshots::{LedgerSnapshots, view_key};
 use crate::notices::{ErrorLines, log_notice};
-use crate::old_epochs::create_epoch;
+use crate::old_generations::create_generation;
 use crate::own_chain::OwnEvent;
 use crate::plan::{Action, AppendFailure, Input, Now, Outcome, Plan, ReadFailure, SnapshotRequest};
 use crate::status::{IngestStatus, StatusValues};
@@ -184,17 +184,17 @@ impl Running {
         let lines = self.lines.clone();
         match action {
             Action::CheckChain => self.check_chain(),
-            Action::FindEpoch => Box::pin(async move {
-                let found = space.newest_epoch().await.map_err(|err| lines.report(&err));
-                Finished::Outcome(Outcome::EpochFound(found))
+            Action::FindGeneration => Box::pin(async move {
+                let found = space.newest_generation().await.map_err(|err| lines.report(&err));
+                Finished::Outcome(Outcome::GenerationFound(found))
             }),
-            Action::OpenEpoch(epoch) => {
-                Box::pin(async move { Finished::Log(space.open_epoch(epoch).await) })
+            Action::OpenGeneration(generation) => {
+                Box::pin(async move { Finished::Log(space.open_generation(generation).await) })
             }
-            Action::CreateEpoch(epoch) => Box::pin(async move {
-                let created = create_epoch(&*space, epoch).await;
+            Action::CreateGeneration(generation) => Box::pin(async move {
+                let created = create_generation(&*space, generation).await;
                 let created = created.map_err(|err| lines.report(&err));
-                Finished::Outcome(Outcome::EpochCreated(created))
+                Finished::Outcome(Outcome::GenerationCreated(created))
             }),
             Action::AskTail => self.with_log(|log| async move {
                 let tail = log.tail().await.map_err(|err| lines.report(&err));
@@ -224,7 +224,9 @@ impl Running {
                 let outcome = operation(log);
                 Box::pin(async move { Finished::Outcome(outcome.await) })
             }
-            None => Box::pin(std::future::ready(Finished::Outcome(Outcome::EpochOpened(Err(()))))),
+            None => {
+                Box::pin(std::future::ready(Finished::Outcome(Outcome::GenerationOpened(Err(())))))
+            }
         }
     }
 
@@ -257,9 +259,13 @@ impl Running {
     }
 
     fn write_snapshot(&self, request: SnapshotRequest, now: Now) -> BoxFuture<'static, Finished> {
-        let SnapshotRequest { epoch, block, .. } = request;
+        let SnapshotRequest { generation, block, .. } = request;
         let slot = block.slot;
-        tracing::info!(epoch, slot, "a snapshot for a new epoch of the log is being written");
+        tracing::info!(
+            generation,
+            slot,
+            "a snapshot for a new generation of the log is being written"
+        );
         let snapshots = self.driver.snapshots.clone();
         let lines = self.lines.clone();
         Box::pin(async move {
@@ -286,7 +292,7 @@ impl Running {
             Finished::Log(opened) => {
                 self.reader = None;
                 let opened = opened.map_err(|err| lines.report(&err));
-                Outcome::EpochOpened(opened.map(|log| self.log = Some(log)))
+                Outcome::GenerationOpened(opened.map(|log| self.log = Some(log)))
             }
             Finished::Reader(opened) => {
                 let opened = opened.map_err(|err| lines.report(&err));
@@ -369,7 +375,8 @@ impl Running {
         let view = self.driver.snapshots.final_view();
         let key = view_key(&view);
         let block = self.driver.plan.find_logged_block(&key);
-        let block = block.filter(|block| block.epoch == due.epoch && Some(key.slot) > due.newest);
+        let block =
+            block.filter(|block| block.generation == due.generation && Some(key.slot) > due.newest);
         if let Some(block) = block {
             self.upkeep.start_snapshot(view, block, due);
         }

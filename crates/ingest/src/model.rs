@@ -72,17 +72,17 @@ fn three_ingesters_survive_faults_restarts_and_damaged_reads() {
 }
 
 #[test]
-fn a_deleted_log_gets_a_new_epoch() {
+fn a_deleted_log_gets_a_new_generation() {
     run(2, |seed| Faults { recreation: 2, ..append_faults(seed) }, false);
 }
 
 #[test]
-fn a_deleted_log_gets_a_new_epoch_despite_restarts_and_damaged_reads() {
+fn a_deleted_log_gets_a_new_generation_despite_restarts_and_damaged_reads() {
     run(3, |seed| Faults { recreation: 2, ..all_faults(seed) }, true);
 }
 
 #[test]
-fn reports_of_replicas_open_epochs_with_the_whole_chain() {
+fn reports_of_replicas_open_generations_with_the_whole_chain() {
     for seed in 0..seeds() {
         let faults = append_faults(seed);
         let has_restarts = seed % 2 == 0;

@@ -85,7 +85,7 @@ pub(crate) struct PlanCounters {
     pub(crate) damages: [u64; DAMAGE_KINDS.len()],
     pub(crate) state_disagreements: u64,
     pub(crate) rest_disagreements: u64,
-    pub(crate) epochs_opened: u64,
+    pub(crate) generations_opened: u64,
 }
 
 /// The parts of records that [`Damage`] names.
@@ -94,7 +94,7 @@ pub(crate) const DAMAGE_KINDS: [&str; 9] =
 
 /// A message that a reader did not get past.
 struct Obstacle {
-    epoch: u64,
+    generation: u64,
     sequence: u64,
     /// Readers that ended here, one after the other.
     times: u32,
@@ -108,13 +108,13 @@ pub(crate) struct Plan {
     is_busy: bool,
     /// Time before which no operation is tried.
     retry_at: Duration,
-    /// The highest number of a record in any epoch.
+    /// The highest number of a record in any generation.
     last_number: u64,
-    /// The highest term in any epoch.
+    /// The highest term in any generation.
     last_term: u64,
     /// The snapshots of the cluster when this ingester started.
     snapshots: Option<FoundSnapshots>,
-    /// Time at which an epoch was opened because of a report.
+    /// Time at which a generation was opened because of a report.
     reported_at: Option<Duration>,
     /// Damaged records since the last whole one.
     damages: u32,
@@ -175,8 +175,8 @@ impl Plan {
         }
         let action = match &self.phase {
             Phase::Unchecked => Action::CheckChain,
-            Phase::Seeking => Action::FindEpoch,
-            Phase::Connecting { epoch } => Action::OpenEpoch(*epoch),
+            Phase::Seeking => Action::FindGeneration,
+            Phase::Connecting { generation } => Action::OpenGeneration(*generation),
             Phase::Measuring { .. } => Action::AskTail,
             Phase::Recovering(_) => self.next_recovering_action(now),
             Phase::Following(_) => self.next_following_action(now),
@@ -206,7 +206,7 @@ impl Plan {
     pub(crate) fn followed_log(&self) -> Option<FollowedLog> {
         let Phase::Following(following) = &self.phase else { return None };
         Some(FollowedLog {
-            epoch: following.epoch,
+            generation: following.generation,
             term: following.chain.term(),
             is_leader: self.is_leader(),
             position: following.chain.position(),
@@ -215,9 +215,9 @@ impl Plan {
         })
     }
 
-    /// Returns the record of an own final block, if this ingester leads. `None` for the block that the epoch starts
-    /// with, which has no record, and after a difference to another ingester: a replica could not continue from a
-    /// snapshot of a wrong state.
+    /// Returns the record of an own final block, if this ingester leads. `None` for the block that the generation
+    /// starts with, which has no record, and after a difference to another ingester: a replica could not continue from
+    /// a snapshot of a wrong state.
     pub(crate) fn find_logged_block(&self, key: &BlockKey) -> Option<LoggedBlock> {
         let Phase::Following(following) = &self.phase else { return None };
         if !self.is_leader() || self.counters.state_disagreements > 0 {
@@ -226,7 +226,7 @@ impl Plan {
         let number = following.chain.find(key)?;
         let block = following.chain.block(number).filter(|block| block.digests.is_some())?;
         Some(LoggedBlock {
-            epoch: following.epoch,
+            generation: following.generation,
             position: block.last_sequence,
             name: BlockName { slot: block.slot, number },
             digest: block.record,
@@ -245,14 +245,14 @@ impl Plan {
     fn handle_outcome(&mut self, outcome: Outcome, now: Now) {
         match outcome {
             Outcome::ChainChecked(result) => self.end_check(result, now),
-            Outcome::EpochFound(result) => self.end_search(result, now),
-            Outcome::EpochOpened(result) => self.end_connection(result, now),
+            Outcome::GenerationFound(result) => self.end_search(result, now),
+            Outcome::GenerationOpened(result) => self.end_connection(result, now),
             Outcome::TailRead(result) => self.end_measurement(result, now),
             Outcome::ReaderOpened(result) => self.end_reader_opening(result, now),
             Outcome::Appended(result) => self.end_append(result, now),
             Outcome::ViewRetained(view) => self.expect_root(view, now),
             Outcome::SnapshotWritten(result) => self.end_snapshot(result, now),
-            Outcome::EpochCreated(result) => self.end_creation(result, now),
+            Outcome::GenerationCreated(result) => self.end_creation(result, now),
         }
     }
 
@@ -296,27 +296,29 @@ impl Plan {
         match &mut self.phase {
             Phase::Following(following) => {
                 following.note_search(now.elapsed);
-                if newest.is_none_or(|newest| newest <= following.epoch) {
+                if newest.is_none_or(|newest| newest <= following.generation) {
                     return;
                 }
             }
             Phase::Opening(_) => return self.end_opening_search(newest),
             _ => {}
         }
-        let logged = self.snapshots.and_then(|it| it.logged_epoch);
+        let logged = self.snapshots.and_then(|it| it.logged_generation);
         match newest {
-            Some(epoch) if logged <= Some(epoch) => self.connect(epoch),
-            None if logged.is_none() => self.open_epoch(0, "the cluster has no log yet".into()),
-            // Its messages are lost, and those of older epochs are not the newest ones.
-            _ => self.open_epoch(0, "the newest epoch of the log was deleted".into()),
+            Some(generation) if logged <= Some(generation) => self.connect(generation),
+            None if logged.is_none() => {
+                self.open_generation(0, "the cluster has no log yet".into())
+            }
+            // Its messages are lost, and those of older generations are not the newest ones.
+            _ => self.open_generation(0, "the newest generation of the log was deleted".into()),
         }
     }
 
     fn end_connection(&mut self, result: Result<(), ()>, now: Now) {
         match (&self.phase, result) {
-            (Phase::Opening(_), result) => self.end_opened_epoch(result, now),
-            (Phase::Connecting { epoch }, Ok(())) => {
-                self.phase = Phase::Measuring { epoch: *epoch };
+            (Phase::Opening(_), result) => self.end_opened_generation(result, now),
+            (Phase::Connecting { generation }, Ok(())) => {
+                self.phase = Phase::Measuring { generation: *generation };
             }
             // It may have been removed since.
             _ => {
@@ -326,11 +328,11 @@ impl Plan {
         }
     }
 
-    /// Follows another epoch. The log of the current one is forgotten, its numbers and terms are not.
-    fn connect(&mut self, epoch: u64) {
+    /// Follows another generation. The log of the current one is forgotten, its numbers and terms are not.
+    fn connect(&mut self, generation: u64) {
         self.note_numbers();
         self.own.unpin();
-        self.phase = Phase::Connecting { epoch };
+        self.phase = Phase::Connecting { generation };
     }
 
     /// Appends nothing more.
@@ -363,7 +365,7 @@ impl Plan {
 /// The log that is followed, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FollowedLog {
-    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
     pub(crate) term: u64,
     pub(crate) is_leader: bool,
     /// Sequence of the last message that is known.

@@ -1,5 +1,5 @@
-//! The work of the leader besides appends: it removes messages and epochs that no reader needs, looks for faults that
-//! replicas report, and writes a snapshot if no replica did.
+//! The work of the leader besides appends: it removes messages and generations that no reader needs, looks for faults
+//! that replicas report, and writes a snapshot if no replica did.
 //!
 //! Shape: a task looks at the log and at the store at each interval. The driver takes its [`Findings`]: reports go to
 //! the plan, and a due snapshot is started with the final view of that moment.
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::ledger_snapshots::{LedgerSnapshotError, LedgerSnapshots};
 use crate::notices::ErrorLines;
-use crate::old_epochs::OldEpochs;
+use crate::old_generations::OldGenerations;
 use crate::plan::{FollowedLog, LoggedBlock};
 
 /// Reports of one look. Replicas that stop at the same message write one.
@@ -46,7 +46,7 @@ pub(crate) struct Upkeep {
     looked_at: Option<Instant>,
     look: Option<JoinHandle<Findings>>,
     snapshot: Option<JoinHandle<()>>,
-    old_epochs: OldEpochs,
+    old_generations: OldGenerations,
 }
 
 /// The log and the store, as a task needs them.
@@ -64,17 +64,17 @@ pub(crate) struct Sources {
 /// The result of a look.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Faults of replicas in the followed epoch.
+    /// Faults of replicas in the followed generation.
     pub(crate) reports: Vec<FaultReport>,
     pub(crate) due: Option<DueSnapshot>,
-    old_epochs: OldEpochs,
+    old_generations: OldGenerations,
 }
 
 /// Readers need a newer snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DueSnapshot {
-    /// The epoch of the log.
-    pub(crate) epoch: u64,
+    /// The generation of the log.
+    pub(crate) generation: u64,
     /// The slot of the newest one.
     pub(crate) newest: Option<Slot>,
     /// The oldest message of the log.
@@ -90,7 +90,7 @@ impl Upkeep {
             looked_at: None,
             look: None,
             snapshot: None,
-            old_epochs: OldEpochs::default(),
+            old_generations: OldGenerations::default(),
         }
     }
 
@@ -102,14 +102,14 @@ impl Upkeep {
             return;
         }
         self.looked_at = Some(now);
-        if self.old_epochs.followed != followed.epoch {
-            self.old_epochs = OldEpochs::before(followed.epoch);
+        if self.old_generations.followed != followed.generation {
+            self.old_generations = OldGenerations::before(followed.generation);
         }
         let look = Look {
             sources: self.sources.clone(),
             log: Arc::clone(log),
             needed_from: followed.needed_after + 1,
-            old_epochs: self.old_epochs,
+            old_generations: self.old_generations,
         };
         self.look = Some(tokio::spawn(look.run()));
     }
@@ -128,7 +128,7 @@ impl Upkeep {
         self.look = None;
         match ended {
             Ok(findings) => {
-                self.old_epochs = findings.old_epochs;
+                self.old_generations = findings.old_generations;
                 findings
             }
             Err(err) => {
@@ -153,7 +153,7 @@ impl Upkeep {
         }));
     }
 
-    /// Ends the snapshot that is being written: its epoch ends.
+    /// Ends the snapshot that is being written: its generation ends.
     pub(crate) fn stop_snapshot(&mut self) {
         if let Some(snapshot) = self.snapshot.take() {
             snapshot.abort();
@@ -176,15 +176,16 @@ impl Sources {
         block: LoggedBlock,
         due: DueSnapshot,
     ) -> Result<(), LedgerSnapshotError> {
-        let LoggedBlock { epoch, name, .. } = block;
+        let LoggedBlock { generation, name, .. } = block;
         let slot = name.slot;
-        tracing::info!(epoch, slot, "no replica writes snapshots: the leader writes one");
+        tracing::info!(generation, slot, "no replica writes snapshots: the leader writes one");
         self.snapshots.write(view, block, (self.unix_ms)()).await?;
-        tracing::info!(epoch, slot, "a snapshot was written");
+        tracing::info!(generation, slot, "a snapshot was written");
         // The limit is several times the time in which a replica loads a snapshot.
         let retained_age = self.max_age;
         let now_ms = (self.unix_ms)();
-        let removed = self.snapshots.remove_old(epoch, due.first, retained_age, now_ms).await?;
+        let removed =
+            self.snapshots.remove_old(generation, due.first, retained_age, now_ms).await?;
         tracing::debug!(removed, "objects of old snapshots were removed");
         Ok(())
     }
@@ -201,7 +202,7 @@ struct Look {
     log: Arc<dyn Log>,
     /// The oldest message that an ingester needs at its start.
     needed_from: u64,
-    old_epochs: OldEpochs,
+    old_generations: OldGenerations,
 }
 
 impl Look {
@@ -214,10 +215,10 @@ impl Look {
             Err(err) => lines.report(&err),
         }
         let Sources { space, max_age, unix_ms, .. } = &self.sources;
-        let removal = self.old_epochs.remove_aged(&**space, &*self.log, *max_age, unix_ms());
-        let old_epochs = removal.await.unwrap_or_else(|err| {
+        let removal = self.old_generations.remove_aged(&**space, &*self.log, *max_age, unix_ms());
+        let old_generations = removal.await.unwrap_or_else(|err| {
             lines.report(&err);
-            self.old_epochs
+            self.old_generations
         });
         let reports = self.find_reports().await.unwrap_or_else(|err| {
             lines.report(&err);
@@ -227,18 +228,18 @@ impl Look {
             lines.report(&err);
             None
         });
-        Findings { reports, due, old_epochs }
+        Findings { reports, due, old_generations }
     }
 
-    /// Finds the faults that replicas report in this epoch. Removes the reports of older ones.
+    /// Finds the faults that replicas report in this generation. Removes the reports of older ones.
     async fn find_reports(&self) -> Result<Vec<FaultReport>, DepotError> {
         let depot = &self.sources.snapshots.depot;
         let mut reports = Vec::new();
         for object in depot.list(&fault_report_dir(&self.sources.snapshots.cluster)).await? {
-            let Some((epoch, _)) = parse_fault_report_key(&object.key) else { continue };
-            if epoch < self.old_epochs.followed {
+            let Some((generation, _)) = parse_fault_report_key(&object.key) else { continue };
+            if generation < self.old_generations.followed {
                 depot.delete(&object.key).await?;
-            } else if epoch == self.old_epochs.followed && reports.len() < REPORTS_MAX {
+            } else if generation == self.old_generations.followed && reports.len() < REPORTS_MAX {
                 reports.extend(read_report(depot, &object.key).await?);
             }
         }
@@ -247,11 +248,16 @@ impl Look {
 
     async fn find_due_snapshot(&self) -> Result<Option<DueSnapshot>, DueError> {
         let first = self.log.tail().await?.first;
-        let found = self.sources.snapshots.find_usable(self.old_epochs.followed, first).await?;
+        let found =
+            self.sources.snapshots.find_usable(self.old_generations.followed, first).await?;
         let age = self.sources.max_age / SNAPSHOT_AGE_DIVISOR;
         let is_due = found.is_none_or(|found| !self.sources.is_young(found.made_at_ms, age));
         let newest = found.map(|found| found.slot);
-        Ok(is_due.then_some(DueSnapshot { epoch: self.old_epochs.followed, newest, first }))
+        Ok(is_due.then_some(DueSnapshot {
+            generation: self.old_generations.followed,
+            newest,
+            first,
+        }))
     }
 }
 

@@ -130,9 +130,9 @@ impl World {
         panic!("seed {}: the log lacks items", self.config.seed);
     }
 
-    /// Returns the newest epoch of the log.
-    pub(super) fn newest_epoch(&self) -> Option<u64> {
-        ready(self.space.newest_epoch()).ok().flatten()
+    /// Returns the newest generation of the log.
+    pub(super) fn newest_generation(&self) -> Option<u64> {
+        ready(self.space.newest_generation()).ok().flatten()
     }
 
     fn advance_clock(&mut self) {
@@ -151,7 +151,7 @@ impl World {
         self.ingesters[at] = ingester;
     }
 
-    /// Delivers the report of a replica that cannot continue in the followed epoch.
+    /// Delivers the report of a replica that cannot continue in the followed generation.
     fn report(&mut self, at: usize) {
         let now = self.now();
         let slot = self.rng.u64(1..SLOTS);
@@ -159,7 +159,7 @@ impl World {
         let Some(followed) = plan.followed_log() else { return };
         let report = FaultReport {
             cluster: "test".to_owned(),
-            epoch: followed.epoch,
+            generation: followed.generation,
             sequence: followed.position,
             record: 1,
             slot,
@@ -216,17 +216,17 @@ impl World {
             Action::Wait(_) => None,
             Action::Stop => panic!("seed {seed}: {:?}", ingester.plan.take_notices()),
             Action::CheckChain => Some(Outcome::ChainChecked(Ok(None))),
-            Action::FindEpoch => {
-                Some(Outcome::EpochFound(ready(space.newest_epoch()).map_err(drop)))
+            Action::FindGeneration => {
+                Some(Outcome::GenerationFound(ready(space.newest_generation()).map_err(drop)))
             }
-            Action::OpenEpoch(epoch) => {
-                let opened = ready(space.open_epoch(epoch)).map_err(drop);
+            Action::OpenGeneration(generation) => {
+                let opened = ready(space.open_generation(generation)).map_err(drop);
                 ingester.reader = None;
-                Some(Outcome::EpochOpened(opened.map(|log| ingester.log = Some(log))))
+                Some(Outcome::GenerationOpened(opened.map(|log| ingester.log = Some(log))))
             }
-            Action::CreateEpoch(epoch) => {
-                let created = ready(space.create_epoch(epoch)).map(drop).map_err(drop);
-                Some(Outcome::EpochCreated(created))
+            Action::CreateGeneration(generation) => {
+                let created = ready(space.create_generation(generation)).map(drop).map_err(drop);
+                Some(Outcome::GenerationCreated(created))
             }
             Action::AskTail => {
                 let log = log.expect("the log is open");

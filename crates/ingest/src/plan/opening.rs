@@ -1,9 +1,9 @@
-//! A new epoch: a snapshot of the own final view, then the first record, which names it.
+//! A new generation: a snapshot of the own final view, then the first record, which names it.
 //!
-//! Shape: wait, look for an epoch of another ingester, retain the final view, wait until the own events have reached
-//! its block, write the snapshot, create the epoch, append the first record. The fence of the first append decides
-//! between two ingesters that open the same epoch.
-//! Invariant: the own blocks above the snapshot's are retained until the epoch has its first record.
+//! Shape: wait, look for a generation of another ingester, retain the final view, wait until the own events have
+//! reached its block, write the snapshot, create the generation, append the first record. The fence of the first append
+//! decides between two ingesters that open the same generation.
+//! Invariant: the own blocks above the snapshot's are retained until the generation has its first record.
 //! Not here: the snapshot itself (`ledger_snapshots`).
 
 use std::sync::Arc;
@@ -24,44 +24,50 @@ use super::{Action, AppendFailure, Notice, Now, Plan, RETRY_DELAY};
 use crate::batch::{Batch, BatchError};
 use crate::log_chain::LogChain;
 
-/// Bits of the numbers of one epoch's records, so that numbers rise even if the last one of a lost epoch is not known.
-/// Four billion records take decades. Readers derive write versions of 64 bits from a number, and shift it by 22 bits
-/// for that.
-const EPOCH_NUMBER_BITS: u32 = 32;
-/// Leases in which another ingester may open the epoch.
+/// Bits of the numbers of one generation's records, so that numbers rise even if the last one of a lost generation is
+/// not known. Four billion records take decades. Readers derive write versions of 64 bits from a number, and shift it
+/// by 22 bits for that.
+const GENERATION_NUMBER_BITS: u32 = 32;
+/// Leases in which another ingester may open the generation.
 const WAIT_LEASES: u32 = 4;
 
 impl Plan {
-    /// Opens this epoch or a later one without delay.
-    pub(super) fn open_epoch(&mut self, epoch: u64, reason: Arc<str>) {
-        self.start_opening(epoch, reason, OpeningStep::Looking, false);
+    /// Opens this generation or a later one without delay.
+    pub(super) fn open_generation(&mut self, generation: u64, reason: Arc<str>) {
+        self.start_opening(generation, reason, OpeningStep::Looking, false);
     }
 
-    /// Opens an epoch after one that cannot be read. If another ingester leads, it gets the time to do so.
-    pub(super) fn replace_epoch(&mut self, epoch: u64, reason: Arc<str>, now: Now) {
+    /// Opens a generation after one that cannot be read. If another ingester leads, it gets the time to do so.
+    pub(super) fn replace_generation(&mut self, generation: u64, reason: Arc<str>, now: Now) {
         let wait = if self.is_leader() { Duration::ZERO } else { self.config.lease * WAIT_LEASES };
         let until = now.elapsed + wait;
-        self.start_opening(epoch + 1, reason, OpeningStep::Waiting { until }, false);
+        self.start_opening(generation + 1, reason, OpeningStep::Waiting { until }, false);
     }
 
-    /// Waits for the first record of an epoch that another ingester has created, and appends it otherwise.
-    pub(super) fn await_first_record(&mut self, epoch: u64, now: Now) {
+    /// Waits for the first record of a generation that another ingester has created, and appends it otherwise.
+    pub(super) fn await_first_record(&mut self, generation: u64, now: Now) {
         let until = now.elapsed + self.config.lease * WAIT_LEASES;
-        let reason = "the epoch has no records".into();
-        self.start_opening(epoch, reason, OpeningStep::Waiting { until }, true);
+        let reason = "the generation has no records".into();
+        self.start_opening(generation, reason, OpeningStep::Waiting { until }, true);
     }
 
-    /// Starts to open an epoch, or a later one, so that the number of a deleted epoch is not used again.
-    fn start_opening(&mut self, epoch: u64, reason: Arc<str>, step: OpeningStep, exists: bool) {
+    /// Starts to open a generation, or a later one, so that the number of a deleted generation is not used again.
+    fn start_opening(
+        &mut self,
+        generation: u64,
+        reason: Arc<str>,
+        step: OpeningStep,
+        exists: bool,
+    ) {
         self.note_numbers();
-        let unused = self.snapshots.map_or(0, |it| it.newest_epoch + 1);
-        let epoch = if exists { epoch } else { epoch.max(unused) };
+        let unused = self.snapshots.map_or(0, |it| it.newest_generation + 1);
+        let generation = if exists { generation } else { generation.max(unused) };
         let phase = std::mem::replace(&mut self.phase, Phase::Seeking);
         let earlier = match phase {
             Phase::Following(following) => Some(following.chain),
             _ => None,
         };
-        let opening = Opening { epoch, reason, step, exists, earlier };
+        let opening = Opening { generation, reason, step, exists, earlier };
         self.phase = Phase::Opening(Box::new(opening));
     }
 
@@ -76,7 +82,7 @@ impl Plan {
         match &opening.step {
             OpeningStep::Waiting { until } => Action::Wait(Some(*until)),
             OpeningStep::Looking if opening.exists => Action::AskTail,
-            OpeningStep::Looking => Action::FindEpoch,
+            OpeningStep::Looking => Action::FindGeneration,
             OpeningStep::Viewing => self.retain_view(now),
             OpeningStep::Reaching(view) => {
                 let view = *view;
@@ -84,20 +90,20 @@ impl Plan {
             }
             // Its outcome is the next input.
             OpeningStep::Writing { .. } => Action::Wait(None),
-            OpeningStep::Creating(_) => Action::CreateEpoch(opening.epoch),
-            OpeningStep::Opening(_) => Action::OpenEpoch(opening.epoch),
+            OpeningStep::Creating(_) => Action::CreateGeneration(opening.generation),
+            OpeningStep::Opening(_) => Action::OpenGeneration(opening.generation),
             OpeningStep::Appending(batch) => Action::Append(Box::new(batch.clone())),
             OpeningStep::Checking(_) => Action::AskTail,
         }
     }
 
-    /// Ends the search of [`OpeningStep::Looking`]. `newest` is an epoch of another ingester.
+    /// Ends the search of [`OpeningStep::Looking`]. `newest` is a generation of another ingester.
     pub(super) fn end_opening_search(&mut self, newest: Option<u64>) {
         let Phase::Opening(opening) = &mut self.phase else { return };
         if !matches!(opening.step, OpeningStep::Looking) || opening.exists {
             return;
         }
-        match newest.filter(|newest| *newest >= opening.epoch) {
+        match newest.filter(|newest| *newest >= opening.generation) {
             Some(newest) => self.connect(newest),
             None => self.expect_snapshot(),
         }
@@ -139,15 +145,17 @@ impl Plan {
         let Phase::Opening(opening) = &mut self.phase else { return Action::Wait(None) };
         let earlier = opening.earlier.as_ref().and_then(|log| log.block(log.find(&key)?));
         let request = SnapshotRequest {
-            epoch: opening.epoch,
+            generation: opening.generation,
             block: id,
-            number: self.last_number.max(opening.epoch << EPOCH_NUMBER_BITS),
+            number: self.last_number.max(opening.generation << GENERATION_NUMBER_BITS),
             block_digest: earlier
                 .map_or_else(|| unlogged_block_digest(key.slot, &key.blockhash), |it| it.record),
         };
         opening.step = OpeningStep::Writing { request, since: now.elapsed };
-        let notice =
-            Notice::OpensEpoch { epoch: opening.epoch, reason: Arc::clone(&opening.reason) };
+        let notice = Notice::OpensGeneration {
+            generation: opening.generation,
+            reason: Arc::clone(&opening.reason),
+        };
         self.notices.push(notice);
         Action::WriteSnapshot(request)
     }
@@ -188,7 +196,7 @@ impl Plan {
         }
     }
 
-    pub(super) fn end_opened_epoch(&mut self, result: Result<(), ()>, now: Now) {
+    pub(super) fn end_opened_generation(&mut self, result: Result<(), ()>, now: Now) {
         let Phase::Opening(opening) = &mut self.phase else { return };
         let OpeningStep::Opening(snapshot) = &opening.step else { return };
         if result.is_err() {
@@ -199,7 +207,7 @@ impl Plan {
         match (batch, &mut self.phase) {
             (Ok(batch), Phase::Opening(opening)) => opening.step = OpeningStep::Appending(batch),
             (Err(err), _) => {
-                self.stop(format!("the first record of an epoch cannot be made: {err}"));
+                self.stop(format!("the first record of a generation cannot be made: {err}"));
             }
             _ => {}
         }
@@ -225,15 +233,15 @@ impl Plan {
     pub(super) fn end_first_append(&mut self, result: Result<u64, AppendFailure>, now: Now) {
         let Phase::Opening(opening) = &mut self.phase else { return };
         let OpeningStep::Appending(batch) = &opening.step else { return };
-        let epoch = opening.epoch;
+        let generation = opening.generation;
         let batch = batch.clone();
         match result {
-            Ok(1) => self.end_opening(epoch, batch, now),
+            Ok(1) => self.end_opening(generation, batch, now),
             // Another ingester may have appended the first record.
-            Ok(_) => self.connect(epoch),
+            Ok(_) => self.connect(generation),
             Err(AppendFailure::Fenced { .. }) => {
                 self.counters.fenced += 1;
-                self.connect(epoch);
+                self.connect(generation);
             }
             Err(AppendFailure::Unknown) => {
                 self.counters.unknown += 1;
@@ -254,20 +262,20 @@ impl Plan {
     }
 
     /// The log has its first record, which this ingester appended.
-    fn end_opening(&mut self, epoch: u64, batch: Batch, now: Now) {
-        self.counters.epochs_opened += 1;
+    fn end_opening(&mut self, generation: u64, batch: Batch, now: Now) {
+        self.counters.generations_opened += 1;
         self.counters.records += 1;
-        let following = Following::from_first_record(epoch, batch.chain, now.elapsed);
+        let following = Following::from_first_record(generation, batch.chain, now.elapsed);
         self.own.requeue();
         self.own.unpin();
         self.own.forget_left_root();
         self.start_following(following);
     }
 
-    /// Ends a request for the extent of an epoch that may be empty.
+    /// Ends a request for the extent of a generation that may be empty.
     pub(super) fn end_first_tail(&mut self, last: u64) {
         let Phase::Opening(opening) = &mut self.phase else { return };
-        let epoch = opening.epoch;
+        let generation = opening.generation;
         let is_expected = match &opening.step {
             OpeningStep::Checking(_) => true,
             OpeningStep::Looking => opening.exists,
@@ -275,7 +283,7 @@ impl Plan {
         };
         match &opening.step {
             _ if !is_expected => {}
-            _ if last > 0 => self.connect(epoch),
+            _ if last > 0 => self.connect(generation),
             OpeningStep::Checking(batch) => opening.step = OpeningStep::Appending(batch.clone()),
             _ => self.expect_snapshot(),
         }
@@ -297,7 +305,7 @@ fn first_record(snapshot: &OpenedSnapshot, writer: WriterId, now: Now) -> Snapsh
     }
 }
 
-/// The digest of the record of a block that no log has. A first epoch continues from it.
+/// The digest of the record of a block that no log has. A first generation continues from it.
 fn unlogged_block_digest(slot: Slot, blockhash: &Hash) -> RecordDigest {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"hydrant unlogged block");

@@ -181,16 +181,16 @@ fn compare(record: &BlockRecord, block: &Block) {
     }
 }
 
-/// Returns the sequence of a body in the middle of an epoch.
-fn find_body(space: &MemoryLogSpace, epoch: u64) -> Option<u64> {
-    let messages = space.stored_messages(epoch);
+/// Returns the sequence of a body in the middle of a generation.
+fn find_body(space: &MemoryLogSpace, generation: u64) -> Option<u64> {
+    let messages = space.stored_messages(generation);
     let later = messages.iter().skip(messages.len() / 2);
     let mut bodies = later.filter(|message| message.kind == MessageKind::Body);
     bodies.next().map(|message| message.sequence)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reported_fault_gets_one_new_epoch_and_the_old_one_ends() {
+async fn a_reported_fault_gets_one_new_generation_and_the_old_one_ends() {
     let localnet = open_localnet();
     let space = MemoryLogSpace::new();
     let depot = open_depot();
@@ -208,7 +208,7 @@ async fn a_reported_fault_gets_one_new_epoch_and_the_old_one_ends() {
     space.damage_message(0, sequence);
     let report = FaultReport {
         cluster: CLUSTER.to_owned(),
-        epoch: 0,
+        generation: 0,
         sequence: sequence - 1,
         record: 1,
         slot: 1,
@@ -217,8 +217,9 @@ async fn a_reported_fault_gets_one_new_epoch_and_the_old_one_ends() {
         made_at_ms: 1,
     };
     depot.put_new(&report.key(), report.to_text().into()).await.expect("it is stored");
-    eventually(|| space.stored_messages(1).len() > 100, || "epoch 1 grows".to_owned()).await;
-    eventually(|| space.stored_messages(0).is_empty(), || "epoch 0 is removed".to_owned()).await;
+    eventually(|| space.stored_messages(1).len() > 100, || "generation 1 grows".to_owned()).await;
+    eventually(|| space.stored_messages(0).is_empty(), || "generation 0 is removed".to_owned())
+        .await;
     let removed = async {
         while !depot.list(&fault_report_dir(CLUSTER)).await.expect("a store").is_empty() {
             tokio::task::yield_now().await;
@@ -228,7 +229,7 @@ async fn a_reported_fault_gets_one_new_epoch_and_the_old_one_ends() {
 
     tokio::task::spawn_blocking(move || handle.stop()).await.expect("no panic").expect("it stops");
     ingest.stop().await;
-    assert_eq!(space.newest_epoch().await.expect("a log"), Some(1));
+    assert_eq!(space.newest_generation().await.expect("a log"), Some(1));
 }
 
 /// Returns the number of the record that ends at a message, with its digest.
@@ -272,7 +273,7 @@ async fn a_leader_writes_a_snapshot_if_nobody_else_does() {
     let manifest = tokio::time::timeout(TEST_TIMEOUT, found).await.expect("a snapshot");
     tokio::task::spawn_blocking(move || handle.stop()).await.expect("no panic").expect("it stops");
     ingest.stop().await;
-    assert_eq!(manifest.epoch, 0);
+    assert_eq!(manifest.generation, 0);
     let expected = Some((manifest.block.number, manifest.block_digest));
     assert_eq!(find_record(&space, manifest.position), expected);
 }
