@@ -25,7 +25,8 @@ cargo xtask cluster chaos [OPTIONS]   and one fault after the other; docs/cluste
   chaos:
   --rounds COUNT      number of faults [default: 50]
   --seed NUMBER       of the order of the faults and their targets [default: 1]
-  --pause SECONDS     time for which a leader is stopped, or a node is cut off [default: 30]
+  --pause SECONDS     time for which the leading ingester is stopped [default: 30]
+  --outage SECONDS    time for which a node is cut off or slow, or the log or the store is down [default: 30]
 ";
 
 /// The kind of the log.
@@ -63,7 +64,10 @@ pub(crate) struct Options {
     pub(crate) nats_server: Option<PathBuf>,
     pub(crate) rounds: u64,
     pub(crate) seed: u64,
+    /// SIGSTOP of the leading ingester.
     pub(crate) pause: Duration,
+    /// Other faults that last.
+    pub(crate) outage: Duration,
 }
 
 impl Options {
@@ -86,6 +90,7 @@ impl Options {
             rounds: 50,
             seed: 1,
             pause: Duration::from_secs(30),
+            outage: Duration::from_secs(30),
         };
         let mut args = args.iter().skip(usize::from(is_chaos));
         while let Some(arg) = args.next() {
@@ -109,6 +114,9 @@ impl Options {
                 "--seed" if is_chaos => options.seed = parse_number(arg, value()?)?,
                 "--pause" if is_chaos => {
                     options.pause = Duration::from_secs(parse_number(arg, value()?)?);
+                }
+                "--outage" if is_chaos => {
+                    options.outage = Duration::from_secs(parse_number(arg, value()?)?);
                 }
                 other => bail!("no option named `{other}`\n\n{USAGE}"),
             }
@@ -155,10 +163,12 @@ mod tests {
 
     #[test]
     fn chaos_has_options_of_its_own() {
-        let options = parse(&["chaos", "--rounds", "3", "--seed", "9", "--pause", "5"]).unwrap();
+        let args = ["chaos", "--rounds", "3", "--seed", "9", "--pause", "5", "--outage", "4"];
+        let options = parse(&args).unwrap();
         assert_eq!(options.mode, Mode::Chaos);
         assert_eq!((options.rounds, options.seed), (3, 9));
         assert_eq!(options.pause, Duration::from_secs(5));
+        assert_eq!(options.outage, Duration::from_secs(4));
         assert_eq!(parse(&["chaos"]).unwrap().rounds, 50);
     }
 
