@@ -39,14 +39,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::cluster::comparison::Comparison;
 use crate::cluster::failover::measure_failover;
 use crate::cluster::gaps::{Gaps, measure_gaps};
 use crate::cluster::load::Load;
 use crate::cluster::log_check::LogDamages;
-use crate::cluster::options::{Mode, Options, USAGE};
+use crate::cluster::options::{CHAOS, Mode, Options, USAGE};
 use crate::cluster::processes::{CLUSTER, Cluster, MEASURED};
 use crate::cluster::programs::Programs;
 use crate::cluster::progress::{format_progress, time_left};
@@ -62,15 +62,21 @@ pub(crate) const NAME: &str = "cluster";
 const ROUND_INTERVAL: Duration = Duration::from_millis(200);
 /// Time between two reports of the state.
 const REPORT_INTERVAL: Duration = Duration::from_secs(30);
+/// The part of the bars without faults.
+const COMPARE: &str = "compare";
+/// The parts of the bars that [`measure_part`] runs.
+pub(crate) const PARTS: [&str; 2] = [COMPARE, CHAOS];
 /// The run with faults of the bars. Its 50 rounds take about an hour. SIGSTOP lasts 30 s. Other outages are shorter,
 /// but longer than the goals for the failovers of the ingester (6 s) and of the log (15 s).
-const CHAOS_ARGS: [&str; 5] = ["chaos", "--minutes", "240", "--outage", "20"];
+const CHAOS_ARGS: [&str; 5] = [CHAOS, "--minutes", "240", "--outage", "20"];
 /// Kinds of damages of records that are about sums.
 const SUMS: [&str; 3] = ["sum", "bank_hash", "state_sum"];
 
 /// A finished run.
 struct Run {
     report: Report,
+    /// The tables, without that of the requests.
+    text: String,
     reads: Option<ReadCost>,
     gaps: Gaps,
 }
@@ -84,13 +90,27 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     run_with(&parse(args)?)?.report.check()
 }
 
-/// Runs with the default options, without and with faults. Returns the lines of the bars.
-pub(crate) fn measure_bars() -> Result<Vec<String>> {
-    let compared = run_with(&parse(&[])?)?;
-    let chaos = run_with(&parse(&CHAOS_ARGS.map(str::to_owned))?)?;
-    let lines = bars::bar_lines(&compared.report, compared.reads, compared.gaps, &chaos.report);
-    lines.iter().for_each(|line| println!("{line}"));
-    Ok(lines)
+/// Runs one of [`PARTS`]. Returns its command, its tables, and the lines of its bars. Errors: a process has ended that
+/// should run.
+pub(crate) fn measure_part(part: &str) -> Result<Vec<String>> {
+    let args: &[&str] = match part {
+        COMPARE => &[],
+        CHAOS => &CHAOS_ARGS,
+        other => bail!("no part `{other}`; there are {}", PARTS.join(", ")),
+    };
+    let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+    let Run { report, text, reads, gaps } = run_with(&parse(&args)?)?;
+    if let RunEnd::Broken(reason) = &report.end {
+        bail!("{part}: {reason}");
+    }
+    let bars = match part {
+        CHAOS => bars::chaos_lines(&report),
+        _ => bars::compared_lines(&report, reads, gaps),
+    };
+    bars.iter().for_each(|line| println!("{line}"));
+    let command = format!("$ cargo xtask {NAME} {}", args.join(" ")).trim_end().to_owned();
+    let tables = text.lines().map(str::to_owned);
+    Ok(std::iter::once(command).chain(tables).chain(bars).collect())
 }
 
 fn parse(args: &[String]) -> Result<Options> {
@@ -116,14 +136,17 @@ fn run_with(options: &Options) -> Result<Run> {
     let end = match options.mode {
         Mode::Compare => {
             let end = compare(&mut cluster, options, &load, &mut comparison, first_slot)?;
-            // A process that has ended is in the table; nothing more can be measured.
-            if cluster.check().is_ok() {
-                failover = measure_failover(&mut cluster, options.requests)?;
-                cluster.wait_until_healthy()?;
-                reads = Some(measure_reads(&cluster.replicas[MEASURED], &cluster.plain)?);
-                gaps = measure_gaps(&mut cluster)?;
+            match cluster.check() {
+                Ok(()) => {
+                    failover = measure_failover(&mut cluster, options.requests)?;
+                    cluster.wait_until_healthy()?;
+                    reads = Some(measure_reads(&cluster.replicas[MEASURED], &cluster.plain)?);
+                    gaps = measure_gaps(&mut cluster)?;
+                    end
+                }
+                // Nothing more can be measured.
+                Err(err) => RunEnd::Broken(format!("{err:#}")),
             }
-            end
         }
         Mode::Chaos => {
             rounds = chaos::run_rounds(&mut cluster, options, &load, &mut comparison);
@@ -150,25 +173,27 @@ fn run_with(options: &Options) -> Result<Run> {
     };
     drop(load);
     cluster.stop();
-    println!("{}{}", report.tables(), comparison.table());
-    if let Some(reads) = reads {
-        let ReadCost { replica_us, plain_us } = reads;
-        println!(
-            "CPU time of a read: {replica_us:.1} us of a replica, {plain_us:.1} us without a log"
-        );
-    }
-    for (name, gap) in [("ingester", gaps.ingester), ("log", gaps.log)] {
-        if let Some(gap) = gap {
-            println!(
-                "longest gap after the death of the leading {name}: {:.1} s",
-                gap.as_secs_f64()
-            );
-        }
-    }
+    let text = report.tables() + &format_costs(reads, gaps);
+    println!("{text}{}", comparison.table());
     let file = cluster.dir().join("differences.json");
     fs::write(&file, comparison.examples()).context("write the differences")?;
     println!("logs and differences: {}", cluster.dir().display());
-    Ok(Run { report, reads, gaps })
+    Ok(Run { report, text, reads, gaps })
+}
+
+/// Formats the results of a run without faults that are not in its table.
+fn format_costs(reads: Option<ReadCost>, gaps: Gaps) -> String {
+    let reads = reads.map(|ReadCost { replica_us, plain_us }| {
+        format!(
+            "CPU time of a read: {replica_us:.1} us of a replica, {plain_us:.1} us without a log\n"
+        )
+    });
+    let gaps =
+        [("ingester", gaps.ingester), ("log", gaps.log)].into_iter().filter_map(|(name, gap)| {
+            let gap = gap?.as_secs_f64();
+            Some(format!("longest gap after the death of the leading {name}: {gap:.1} s\n"))
+        });
+    reads.into_iter().chain(gaps).collect()
 }
 
 /// Compares until a bound of the options is reached. Returns the reason for the end.

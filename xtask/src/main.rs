@@ -50,6 +50,7 @@ cargo xtask <task>
   bars [NAME...] [-- ARGS...]   benchmarks at full size, each value against its bar; fails if one falls short
                        --write: each result goes into its page of docs/benchmarks and into BENCHMARKS.md
                        ARGS are those of each benchmark: `bars --write agave -- --keep`
+                       `bars cluster -- --only PART` stores one part, and `bars --write cluster` measures the others
                        --summary: runs nothing, writes BENCHMARKS.md from docs/benchmarks
   toys                 every benchmark at toy size: none has rotted
   profile [--built]    instructions of each kind of response, compared with the recorded ones

@@ -29,6 +29,9 @@ cargo xtask cluster chaos [OPTIONS]   and one fault after the other; docs/cluste
   --outage SECONDS    time for which a node is cut off or slow, or the log or the store is down [default: 30]
 ";
 
+/// The first argument of a run with faults.
+pub(crate) const CHAOS: &str = "chaos";
+
 /// The kind of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogKind {
@@ -73,7 +76,7 @@ pub(crate) struct Options {
 impl Options {
     /// Reads the arguments after `cluster`. `home` is the directory of the default one.
     pub(crate) fn parse(args: &[String], home: PathBuf) -> Result<Self> {
-        let is_chaos = args.first().is_some_and(|arg| arg == "chaos");
+        let is_chaos = args.first().is_some_and(|arg| arg == CHAOS);
         let mut options = Self {
             mode: if is_chaos { Mode::Chaos } else { Mode::Compare },
             dir: home.join(".cache/hydrant-cluster"),
