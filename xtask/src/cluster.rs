@@ -5,6 +5,7 @@
 //! Shape: three nats-servers, or a directory or bucket, are the log. A `hydrant dev` makes the chain and appends it; a
 //! `hydrant ingest` follows it and appends the same blocks when the first one does not. Three `hydrant replica` serve,
 //! behind HAProxy. This program writes accounts, makes forks, and asks all replicas the same (`comparison`).
+//! A soak also samples memory, positions and lag (`soak`).
 //! Bounds: blocks and minutes, whichever is reached first. All processes end with this program's run.
 //! Not here: the model of the log with thousands of seeds (tests of `replicated_log`, `ingest` and `replica`), CI.
 
@@ -33,6 +34,7 @@ mod progress;
 mod proxies;
 mod reads;
 mod report;
+mod soak;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -46,12 +48,13 @@ use crate::cluster::failover::measure_failover;
 use crate::cluster::gaps::{Gaps, measure_gaps};
 use crate::cluster::load::Load;
 use crate::cluster::log_check::LogDamages;
-use crate::cluster::options::{CHAOS, Mode, Options, USAGE};
+use crate::cluster::options::{CHAOS, Mode, Options, SOAK, USAGE};
 use crate::cluster::processes::{CLUSTER, Cluster, MEASURED};
 use crate::cluster::programs::Programs;
 use crate::cluster::progress::{format_progress, time_left};
 use crate::cluster::reads::{ReadCost, measure_reads};
 use crate::cluster::report::{ProcessFacts, Report, RunEnd};
+use crate::cluster::soak::Soak;
 use crate::rig::clock::{now, pause};
 use crate::rig::nodes::final_slot;
 
@@ -65,7 +68,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(30);
 /// The part of the bars without faults.
 const COMPARE: &str = "compare";
 /// The parts of the bars that [`measure_part`] runs.
-pub(crate) const PARTS: [&str; 2] = [COMPARE, CHAOS];
+pub(crate) const PARTS: [&str; 3] = [COMPARE, CHAOS, SOAK];
 /// The run with faults of the bars. Its 50 rounds take about an hour. SIGSTOP lasts 30 s. Other outages are shorter,
 /// but longer than the goals for the failovers of the ingester (6 s) and of the log (15 s).
 const CHAOS_ARGS: [&str; 5] = [CHAOS, "--minutes", "240", "--outage", "20"];
@@ -96,6 +99,7 @@ pub(crate) fn measure_part(part: &str) -> Result<Vec<String>> {
     let args: &[&str] = match part {
         COMPARE => &[],
         CHAOS => &CHAOS_ARGS,
+        SOAK => &[SOAK],
         other => bail!("no part `{other}`; there are {}", PARTS.join(", ")),
     };
     let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
@@ -105,6 +109,7 @@ pub(crate) fn measure_part(part: &str) -> Result<Vec<String>> {
     }
     let bars = match part {
         CHAOS => bars::chaos_lines(&report),
+        SOAK => bars::soak_lines(&report),
         _ => bars::compared_lines(&report, reads, gaps),
     };
     bars.iter().for_each(|line| println!("{line}"));
@@ -133,9 +138,13 @@ fn run_with(options: &Options) -> Result<Run> {
     let mut failover = None;
     let mut reads = None;
     let mut gaps = Gaps::default();
+    let mut soak = (options.mode == Mode::Soak).then(Soak::start);
     let end = match options.mode {
+        Mode::Soak => {
+            compare(&mut cluster, options, &load, &mut comparison, first_slot, soak.as_mut())?
+        }
         Mode::Compare => {
-            let end = compare(&mut cluster, options, &load, &mut comparison, first_slot)?;
+            let end = compare(&mut cluster, options, &load, &mut comparison, first_slot, None)?;
             match cluster.check() {
                 Ok(()) => {
                     failover = measure_failover(&mut cluster, options.requests)?;
@@ -154,6 +163,7 @@ fn run_with(options: &Options) -> Result<Run> {
             RunEnd::Complete(done)
         }
     };
+    let soak = soak.map(Soak::finish);
     let facts = facts(&cluster);
     let log = LogDamages::check(
         cluster.hydrant(),
@@ -170,6 +180,7 @@ fn run_with(options: &Options) -> Result<Run> {
         log,
         failover,
         rounds,
+        soak,
     };
     drop(load);
     cluster.stop();
@@ -196,13 +207,14 @@ fn format_costs(reads: Option<ReadCost>, gaps: Gaps) -> String {
     reads.into_iter().chain(gaps).collect()
 }
 
-/// Compares until a bound of the options is reached. Returns the reason for the end.
+/// Compares until a bound of the options is reached, and samples a soak meanwhile. Returns the reason for the end.
 fn compare(
     cluster: &mut Cluster,
     options: &Options,
     load: &Load,
     comparison: &mut Comparison,
     first_slot: u64,
+    mut soak: Option<&mut Soak>,
 ) -> Result<RunEnd> {
     let nodes: Vec<SocketAddr> = cluster.replicas.iter().map(|node| node.rpc).collect();
     let producer = cluster.producer();
@@ -211,6 +223,9 @@ fn compare(
     while started.elapsed() < options.time {
         if let Err(err) = cluster.check() {
             return Ok(RunEnd::Broken(format!("{err:#}")));
+        }
+        if let Some(soak) = &mut soak {
+            soak.sample_if_due(cluster);
         }
         comparison.compare(&nodes, Some(producer), &load.addresses(), started + options.time);
         let blocks = final_slot(producer)?.saturating_sub(first_slot);

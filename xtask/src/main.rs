@@ -60,6 +60,7 @@ cargo xtask <task>
   rig kaspa [OPTIONS]  a real kaspad, followed and compared; `rig kaspa --help`
   cluster [OPTIONS]    three NATS servers, two ingesters and three replicas, compared; `cluster --help`
   cluster chaos [OPTIONS]   and killed, stopped, cut off, truncated and damaged, one after the other
+  cluster soak [OPTIONS]    and compared for an hour at twice the rate, with samples of memory, positions and lag
   compare [OPTIONS]    a real validator and ours, side by side; fails if a response is wrong; `compare --help`
   tools                the command-line tools that tests run, built once: ~/.cache/hydrant-tools or HYDRANT_TOOLS
                        --rivals: the programs that `bench rivals` measures, at full optimization; an hour.

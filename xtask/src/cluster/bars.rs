@@ -6,6 +6,7 @@
 use crate::cluster::gaps::Gaps;
 use crate::cluster::reads::ReadCost;
 use crate::cluster::report::{Report, RoundEnd};
+use crate::cluster::soak::GROWTH_MAX;
 
 /// Responses of all replicas that were compared, blocks whose sums the replicas checked, and faults.
 const RESPONSES_MIN: u64 = 10_000;
@@ -17,6 +18,8 @@ const REPEATED_PERCENT_MAX: f64 = 1.0;
 const MEMORY_MIB_MAX: f64 = 64.0;
 /// Reads of a replica for each one of a node without a log.
 const READS_MIN: f64 = 0.95;
+/// Minutes of a soak.
+const SOAK_MINUTES_MIN: u64 = 60;
 /// Goals: seconds without an append after the death of the ingester, and of the server that leads the log.
 const INGEST_FAILOVER_S: f64 = 6.0;
 const LOG_FAILOVER_S: f64 = 15.0;
@@ -56,6 +59,20 @@ pub(crate) fn chaos_lines(report: &Report) -> Vec<String> {
     lines
 }
 
+/// Returns the lines of a soak.
+pub(crate) fn soak_lines(report: &Report) -> Vec<String> {
+    let mut lines = common_lines(report);
+    lines.push(checked_blocks(report));
+    if let Some(soak) = &report.soak {
+        let growth = soak.growth_max();
+        lines.extend(growth.map(|it| format!("bar cluster_soak_memory {it:.3} x <= {GROWTH_MAX}")));
+        // A short soak is level, too.
+        let minutes = soak.minutes();
+        lines.push(format!("bar cluster_soak_time {minutes:.1} min >= {SOAK_MINUTES_MIN}"));
+    }
+    lines
+}
+
 /// Returns the lines about responses, sums and the log, which each run has.
 fn common_lines(report: &Report) -> Vec<String> {
     let totals = &report.totals;
@@ -91,6 +108,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::report::tests::report;
+    use crate::cluster::soak::tests::soak;
 
     fn assert_has(lines: &[String], expected: &[&str]) {
         for line in expected {
@@ -132,6 +150,20 @@ mod tests {
                 "bar cluster_unnamed_damages 1 count <= 0",
                 "bar cluster_failed_rounds 1 count <= 0",
                 "bar cluster_rounds 3 count >= 50",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_soak_has_lines_for_the_growth_of_memory_and_for_its_time() {
+        let report = Report { rounds: Vec::new(), soak: Some(soak(104.0)), ..report() };
+        assert_has(
+            &soak_lines(&report),
+            &[
+                "bar cluster_sum_differences 0 count <= 0",
+                "bar cluster_checked_blocks 300 count >= 1000",
+                "bar cluster_soak_memory 1.040 x <= 1.05",
+                "bar cluster_soak_time 60.0 min >= 60",
             ],
         );
     }

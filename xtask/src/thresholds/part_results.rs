@@ -203,7 +203,7 @@ mod tests {
         fs::write(dir.0.join("chaos.txt.new"), "Commit").unwrap();
         let results = dir.open(AAA, &["--only", "chaos"]).unwrap();
         let first = format!("compare: {AAA}");
-        let found = lines(&[&first, "", "| a, b | 1 |", "bar a 1 ms <= 2"]);
+        let found = lines(&[first.as_str(), "", "| a, b | 1 |", "bar a 1 ms <= 2"]);
         assert_eq!(results.find("compare").unwrap(), Some(found));
         assert_eq!(results.find("chaos").unwrap(), None);
     }
