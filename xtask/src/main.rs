@@ -50,6 +50,7 @@ cargo xtask <task>
   bars [NAME...] [-- ARGS...]   benchmarks at full size, each value against its bar; fails if one falls short
                        --write: each result goes into its page of docs/benchmarks and into BENCHMARKS.md
                        ARGS are those of each benchmark: `bars --write agave -- --keep`
+                       `bars cluster -- --only PART` stores one part, and `bars --write cluster` measures the others
                        --summary: runs nothing, writes BENCHMARKS.md from docs/benchmarks
   toys                 every benchmark at toy size: none has rotted
   profile [--built]    instructions of each kind of response, compared with the recorded ones
@@ -59,6 +60,7 @@ cargo xtask <task>
   rig kaspa [OPTIONS]  a real kaspad, followed and compared; `rig kaspa --help`
   cluster [OPTIONS]    three NATS servers, two ingesters and three replicas, compared; `cluster --help`
   cluster chaos [OPTIONS]   and killed, stopped, cut off, truncated and damaged, one after the other
+  cluster soak [OPTIONS]    and compared for an hour at twice the rate, with samples of memory, positions and lag
   compare [OPTIONS]    a real validator and ours, side by side; fails if a response is wrong; `compare --help`
   tools                the command-line tools that tests run, built once: ~/.cache/hydrant-tools or HYDRANT_TOOLS
                        --rivals: the programs that `bench rivals` measures, at full optimization; an hour.

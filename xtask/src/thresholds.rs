@@ -5,12 +5,14 @@
 //! does not count. With `--write` the table and the
 //! benchmark's output go into its page of `docs/benchmarks`, with commit and machine, and all results into
 //! BENCHMARKS.md.
+//! Shape: `cluster` has parts, which are measured and stored one by one (`part_results`).
 //! Not here: the measurements (`crates/benchmarks`).
 
 mod age;
 mod headings;
 pub(crate) mod markers;
 mod memory_latency;
+mod part_results;
 pub(crate) mod provenance;
 pub(crate) mod result_page;
 pub(crate) mod summary;
@@ -21,9 +23,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
+use self::part_results::{PartArgs, PartResults};
 use self::provenance::provenance;
-use self::result_page::ResultPage;
-use self::threshold::{TABLE_HEAD, Threshold};
+use self::result_page::{DIRECTORY, ResultPage};
+use self::threshold::{TABLE_HEAD, Threshold, merge_parts};
 use crate::ci::measured;
 use crate::cluster;
 use crate::foreign_programs::find_program;
@@ -36,6 +39,8 @@ const QUICK: &str = "--quick";
 
 /// The argument of `bars` before those of the benchmarks.
 const BENCHMARK_ARGS: &str = "--";
+/// The part of `cluster` that the program of the benchmarks measures.
+const BENCHMARK_PART: &str = "benchmark";
 /// Arguments with which a benchmark does not measure all of its figures at full size.
 const PARTIAL: [&str; 3] = ["--toy", "--short", "--only"];
 
@@ -100,12 +105,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     ensure!(old.is_empty(), "{}", old.join("\n"));
     let mut thresholds = Vec::new();
     for name in &selected {
-        let mut lines = program()?.args([name]).args(benchmark_args).run_captured()?;
-        if name == cluster::NAME {
-            // Of real processes, which this program starts.
-            lines.extend(cluster::measure_bars()?);
-        }
-        let of_benchmark = parse_thresholds(&lines)?;
+        let lines = if name == cluster::NAME {
+            measure_cluster(benchmark_args)?
+        } else {
+            program()?.args([name]).args(benchmark_args).run_captured()?
+        };
+        let of_benchmark = merge_parts(parse_thresholds(&lines)?);
         if write {
             let of_rows = provenance::oldest_row(&root(), name, age::commits_since)?;
             let provenance = of_rows.map_or_else(provenance, Ok)?;
@@ -130,6 +135,32 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     );
     println!("bars: all {} values meet their bars", bars.len());
     Ok(())
+}
+
+/// Measures the parts of the benchmark `cluster` that lack a result. Returns the lines of all selected parts.
+fn measure_cluster(args: &[String]) -> Result<Vec<String>> {
+    let parts: Vec<&str> = [BENCHMARK_PART].into_iter().chain(cluster::PARTS).collect();
+    let args = PartArgs::parse(args, &parts)?;
+    let dir = root().join(DIRECTORY).join(cluster::NAME);
+    let results = PartResults::open(dir, provenance()?, &parts, &args)?;
+    let mut lines = Vec::new();
+    for part in parts.into_iter().filter(|part| args.selects(part)) {
+        if results.find(part)?.is_none() {
+            println!("{}, {part}:", cluster::NAME);
+            let measured = match part {
+                BENCHMARK_PART => program()?.args([cluster::NAME]).run_captured()?,
+                // Of real processes, which this program starts.
+                _ => cluster::measure_part(part)?,
+            };
+            results.store(part, &measured)?;
+        }
+        println!("{}, {part}: {}", cluster::NAME, results.path(part).display());
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend(results.find(part)?.context("a part without a result")?);
+    }
+    Ok(lines)
 }
 
 /// The arguments of `bars`.

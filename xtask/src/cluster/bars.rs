@@ -1,10 +1,12 @@
 //! The hard bars and goals that real processes show, as the lines that `bars` reads.
 //!
+//! Shape: each run has its own lines. A count of several runs has one name, and `bars` adds its values.
 //! Not here: rates of the log, of snapshots and of a replica's writer (`benchmarks`, `cluster.rs`).
 
 use crate::cluster::gaps::Gaps;
 use crate::cluster::reads::ReadCost;
-use crate::cluster::report::{Report, RoundEnd, RoundReport};
+use crate::cluster::report::{Report, RoundEnd};
+use crate::cluster::soak::GROWTH_MAX;
 
 /// Responses of all replicas that were compared, blocks whose sums the replicas checked, and faults.
 const RESPONSES_MIN: u64 = 10_000;
@@ -16,48 +18,21 @@ const REPEATED_PERCENT_MAX: f64 = 1.0;
 const MEMORY_MIB_MAX: f64 = 64.0;
 /// Reads of a replica for each one of a node without a log.
 const READS_MIN: f64 = 0.95;
+/// Minutes of a soak.
+const SOAK_MINUTES_MIN: u64 = 60;
 /// Goals: seconds without an append after the death of the ingester, and of the server that leads the log.
 const INGEST_FAILOVER_S: f64 = 6.0;
 const LOG_FAILOVER_S: f64 = 15.0;
 const MIB: f64 = (1 << 20) as f64;
 
-/// Returns the lines of a run that compared, and of one with faults.
-pub(crate) fn bar_lines(
-    compared: &Report,
-    reads: Option<ReadCost>,
-    gaps: Gaps,
-    chaos: &Report,
-) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut zero = |name: &str, value: u64| lines.push(format!("bar {name} {value} count <= 0"));
-    zero("cluster_differences", compared.totals.different + chaos.totals.different);
-    zero("cluster_wrong_responses", compared.totals.wrong + chaos.totals.wrong);
-    zero("cluster_sum_differences", compared.facts.sum_differences + chaos.facts.sum_differences);
-    let sum_rounds =
-        |count: fn(&RoundReport) -> u64| -> u64 { chaos.rounds.iter().map(count).sum() };
-    let damages = sum_rounds(|it| it.damages.count());
-    zero("cluster_log_damages", compared.log.count() + chaos.log.count() + damages);
-    zero("cluster_unnamed_damages", sum_rounds(|it| it.unnamed));
-    let failed = sum_rounds(|it| u64::from(matches!(it.end, RoundEnd::Failed(_))));
-    zero("cluster_failed_rounds", failed);
-    if let Some(failover) = compared.failover {
-        zero("cluster_failed_requests", failover.failed);
+/// Returns the lines of a run without faults.
+pub(crate) fn compared_lines(report: &Report, reads: Option<ReadCost>, gaps: Gaps) -> Vec<String> {
+    let mut lines = common_lines(report);
+    lines.push(checked_blocks(report));
+    if let Some(failover) = report.failover {
+        lines.push(zero("cluster_failed_requests", failover.failed));
     }
-    // A run that compares nothing has no differences either.
-    let totals = [&compared.totals, &chaos.totals];
-    let equal: u64 = totals.iter().map(|it| it.equal).sum();
-    let equal_later: u64 = totals.iter().map(|it| it.equal_later).sum();
-    for (name, count, count_min) in [
-        ("cluster_compared_responses", equal + equal_later, RESPONSES_MIN),
-        ("cluster_checked_blocks", compared.facts.checked_blocks, CHECKED_BLOCKS_MIN),
-        ("cluster_rounds", chaos.rounds.len() as u64, ROUNDS_MIN),
-    ] {
-        lines.push(format!("bar {name} {count} count >= {count_min}"));
-    }
-    let repeated = 100.0 * equal_later as f64 / (equal + equal_later).max(1) as f64;
-    lines
-        .push(format!("bar cluster_equal_when_repeated {repeated:.3} % <= {REPEATED_PERCENT_MAX}"));
-    let facts = &compared.facts;
+    let facts = &report.facts;
     let above = (facts.replica_bytes as f64 - facts.plain_bytes as f64) / MIB;
     lines.push(format!("bar cluster_replica_memory {above:.1} MiB <= {MEMORY_MIB_MAX}"));
     if let Some(reads) = reads {
@@ -73,36 +48,123 @@ pub(crate) fn bar_lines(
     lines
 }
 
+/// Returns the lines of a run with faults.
+pub(crate) fn chaos_lines(report: &Report) -> Vec<String> {
+    let rounds = &report.rounds;
+    let failed = rounds.iter().filter(|it| matches!(it.end, RoundEnd::Failed(_))).count() as u64;
+    let mut lines = common_lines(report);
+    lines.push(zero("cluster_unnamed_damages", rounds.iter().map(|it| it.unnamed).sum()));
+    lines.push(zero("cluster_failed_rounds", failed));
+    lines.push(at_least("cluster_rounds", rounds.len() as u64, ROUNDS_MIN));
+    lines
+}
+
+/// Returns the lines of a soak.
+pub(crate) fn soak_lines(report: &Report) -> Vec<String> {
+    let mut lines = common_lines(report);
+    lines.push(checked_blocks(report));
+    if let Some(soak) = &report.soak {
+        let growth = soak.growth_max();
+        lines.extend(growth.map(|it| format!("bar cluster_soak_memory {it:.3} x <= {GROWTH_MAX}")));
+        // A short soak is level, too.
+        let minutes = soak.minutes();
+        lines.push(format!("bar cluster_soak_time {minutes:.1} min >= {SOAK_MINUTES_MIN}"));
+    }
+    lines
+}
+
+/// Returns the lines about responses, sums and the log, which each run has.
+fn common_lines(report: &Report) -> Vec<String> {
+    let totals = &report.totals;
+    let damages: u64 = report.rounds.iter().map(|round| round.damages.count()).sum();
+    let equal = totals.equal + totals.equal_later;
+    let repeated = 100.0 * totals.equal_later as f64 / equal.max(1) as f64;
+    vec![
+        zero("cluster_differences", totals.different),
+        zero("cluster_wrong_responses", totals.wrong),
+        zero("cluster_sum_differences", report.facts.sum_differences),
+        zero("cluster_log_damages", report.log.count() + damages),
+        // A run that compares nothing has no differences either.
+        at_least("cluster_compared_responses", equal, RESPONSES_MIN),
+        format!("bar cluster_equal_when_repeated {repeated:.3} % <= {REPEATED_PERCENT_MAX}"),
+    ]
+}
+
+fn checked_blocks(report: &Report) -> String {
+    at_least("cluster_checked_blocks", report.facts.checked_blocks, CHECKED_BLOCKS_MIN)
+}
+
+fn zero(name: &str, count: u64) -> String {
+    format!("bar {name} {count} count <= 0")
+}
+
+fn at_least(name: &str, count: u64, count_min: u64) -> String {
+    format!("bar {name} {count} count >= {count_min}")
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
     use crate::cluster::report::tests::report;
+    use crate::cluster::soak::tests::soak;
+
+    fn assert_has(lines: &[String], expected: &[&str]) {
+        for line in expected {
+            assert!(lines.iter().any(|it| it == line), "{line}: {lines:?}");
+        }
+    }
 
     #[test]
     fn each_hard_bar_of_real_processes_has_a_line() {
         let reads = ReadCost { replica_us: 10.0, plain_us: 9.8 };
         let gaps = Gaps { ingester: Some(Duration::from_millis(4_200)), log: None };
-        let lines = bar_lines(&report(), Some(reads), gaps, &report());
-        for line in [
-            "bar cluster_differences 0 count <= 0",
-            "bar cluster_log_damages 0 count <= 0",
-            "bar cluster_compared_responses 1000 count >= 10000",
-            "bar cluster_checked_blocks 300 count >= 1000",
-            "bar cluster_rounds 3 count >= 50",
-            "bar cluster_equal_when_repeated 0.000 % <= 1",
-            "bar cluster_failed_requests 0 count <= 0",
-            "bar cluster_replica_memory 50.0 MiB <= 64",
-            "bar cluster_reads 0.980 x >= 0.95",
-            "goal cluster_ingest_failover 4.2 s <= 6",
-        ] {
-            assert!(lines.iter().any(|it| it == line), "{line}: {lines:?}");
-        }
-        let mut wrong = report();
-        wrong.rounds[0].damages.doubled = 2;
-        wrong.log.other = 3;
-        let lines = bar_lines(&report(), None, Gaps::default(), &wrong);
-        assert!(lines.contains(&"bar cluster_log_damages 5 count <= 0".to_owned()), "{lines:?}");
+        let lines = compared_lines(&report(), Some(reads), gaps);
+        assert_has(
+            &lines,
+            &[
+                "bar cluster_differences 0 count <= 0",
+                "bar cluster_compared_responses 500 count >= 10000",
+                "bar cluster_equal_when_repeated 0.000 % <= 1",
+                "bar cluster_checked_blocks 300 count >= 1000",
+                "bar cluster_failed_requests 0 count <= 0",
+                "bar cluster_replica_memory 50.0 MiB <= 64",
+                "bar cluster_reads 0.980 x >= 0.95",
+                "goal cluster_ingest_failover 4.2 s <= 6",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_faults_and_the_damages_of_all_rounds_are_counted() {
+        let mut broken = report();
+        broken.rounds[0].damages.doubled = 2;
+        broken.rounds[1].unnamed = 1;
+        broken.rounds[2].end = RoundEnd::Failed("not healthy".to_owned());
+        broken.log.other = 3;
+        assert_has(
+            &chaos_lines(&broken),
+            &[
+                "bar cluster_log_damages 5 count <= 0",
+                "bar cluster_unnamed_damages 1 count <= 0",
+                "bar cluster_failed_rounds 1 count <= 0",
+                "bar cluster_rounds 3 count >= 50",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_soak_has_lines_for_the_growth_of_memory_and_for_its_time() {
+        let report = Report { rounds: Vec::new(), soak: Some(soak(104.0)), ..report() };
+        assert_has(
+            &soak_lines(&report),
+            &[
+                "bar cluster_sum_differences 0 count <= 0",
+                "bar cluster_checked_blocks 300 count >= 1000",
+                "bar cluster_soak_memory 1.040 x <= 1.05",
+                "bar cluster_soak_time 60.0 min >= 60",
+            ],
+        );
     }
 }

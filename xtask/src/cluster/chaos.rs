@@ -22,6 +22,7 @@ use crate::cluster::nats_client::delete_stream;
 use crate::cluster::node::Node;
 use crate::cluster::options::{LogKind, Options};
 use crate::cluster::processes::{CLUSTER, Cluster, REPLICAS, START_TIMEOUT, WITH_COPY};
+use crate::cluster::progress::{format_progress, time_left};
 use crate::cluster::report::{RoundEnd, RoundReport};
 use crate::rig::clock::{now, pause};
 use crate::rig::json_rpc;
@@ -71,7 +72,15 @@ pub(crate) fn run_rounds(
         let report = round.run(fault);
         let report = report
             .unwrap_or_else(|err| RoundReport::from_failure(fault.to_string(), format!("{err:#}")));
-        println!("round {} of {}: {}", reports.len() + 1, options.rounds, report.line());
+        let number = reports.len() as u64 + 1;
+        let elapsed = started.elapsed();
+        let left = time_left(elapsed, number, options.rounds, options.time);
+        println!(
+            "round {number} of {}: {}; {}",
+            options.rounds,
+            report.line(),
+            format_progress(elapsed, left)
+        );
         let has_failed = matches!(report.end, RoundEnd::Failed(_));
         reports.push(report);
         if has_failed {
@@ -164,7 +173,7 @@ impl Round<'_> {
             Fault::CutOffServer(index, cut) => self.cut_off(Party::LogServer(index), cut),
             Fault::SlowReplica(index) => {
                 let started = now();
-                while started.elapsed() < self.options.pause {
+                while started.elapsed() < self.options.outage {
                     self.cluster.replicas[index].pause()?;
                     pause(STANDS);
                     self.cluster.replicas[index].resume()?;
@@ -220,7 +229,7 @@ impl Round<'_> {
             let is_ready = |cluster: &Cluster| cluster.replicas[WITH_COPY].is_ready();
             self.cluster.wait_for(what, START_TIMEOUT, is_ready)?;
         }
-        self.compare_for(self.options.pause);
+        self.compare_for(self.options.outage);
         Ok(())
     }
 
@@ -233,7 +242,7 @@ impl Round<'_> {
         if count < SERVERS {
             self.compare_for(DOWN);
         } else {
-            self.compare_for(self.options.pause);
+            self.compare_for(self.options.outage);
             self.check_balancer()?;
         }
         killed.into_iter().try_for_each(|index| self.cluster.start_server(index))
@@ -252,7 +261,7 @@ impl Round<'_> {
     fn cut_off(&mut self, party: Party, cut: Cut) -> Result<()> {
         let cluster = &mut *self.cluster;
         cluster.links.cut_off(&mut cluster.proxies, party, cut)?;
-        self.compare_for(self.options.pause);
+        self.compare_for(self.options.outage);
         let cluster = &mut *self.cluster;
         cluster.links.reconnect(&mut cluster.proxies, party)
     }

@@ -13,21 +13,22 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cluster::options::Options;
+use crate::cluster::options::{Mode, Options};
 use crate::rig::clock::{now, pause};
 use crate::rig::json_rpc::call;
 use crate::rig::random::Random;
 
 /// Time between two rounds of calls.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// Airdrops of a round. Each is a transaction.
-const AIRDROPS: usize = 4;
 /// Bytes of an edited account.
 pub(crate) const ACCOUNT_BYTES: usize = 20_000;
 /// Accounts that are edited again and again.
 pub(crate) const ACCOUNTS: usize = 200;
-/// Addresses that are reported: those of the last ten seconds, so that the oldest ones are final.
-const ADDRESSES_MAX: usize = 512;
+/// Addresses that are reported: those of at least the last ten seconds, so that the oldest ones are final.
+const ADDRESSES_MAX: usize = 1_024;
+/// Accounts that get the airdrops of a soak, so that the state does not grow. Within a quarter of an hour nearly all of
+/// them exist. Their numbers follow those of the edited accounts.
+const RECIPIENTS: usize = 4_000;
 /// The deepest fork. The producer's newest 31 blocks are not final.
 const FORK_DEPTH_MAX: usize = 5;
 /// Lamports of an airdrop: more than the rent-exempt minimum.
@@ -63,10 +64,13 @@ impl Load {
         let shared = Arc::new(Shared::default());
         let seconds = INTERVAL.as_secs_f64();
         let edits = (options.write_bytes as f64 * seconds / ACCOUNT_BYTES as f64).ceil() as usize;
+        let airdrops = (options.transactions as f64 * seconds).ceil() as usize;
         let mut worker = Worker {
             producer,
             shared: Arc::clone(&shared),
             random: Random::with_seed(options.seed),
+            airdrops,
+            recipients: (options.mode == Mode::Soak).then_some(RECIPIENTS),
             edits,
             fork_interval: Duration::from_millis(options.slot_ms * options.fork_interval),
         };
@@ -105,6 +109,10 @@ struct Worker {
     producer: SocketAddr,
     shared: Arc<Shared>,
     random: Random,
+    /// Airdrops of a round. Each is a transaction.
+    airdrops: usize,
+    /// Accounts that get them; `None` for a new one each time.
+    recipients: Option<usize>,
     /// Edits of a round.
     edits: usize,
     /// Time between two forks; zero makes none.
@@ -116,13 +124,13 @@ impl Worker {
         let mut last_fork = now();
         while !self.shared.ends.load(Ordering::Relaxed) {
             let began = now();
-            for _ in 0..AIRDROPS {
-                let address = self.next_address(usize::MAX);
+            for _ in 0..self.airdrops {
+                let address = self.next_recipient();
                 let params = json!([address, LAMPORTS]);
                 self.request("requestAirdrop", &params, &self.shared.airdrops, Some(address));
             }
             for _ in 0..self.edits {
-                let address = self.next_address(ACCOUNTS);
+                let address = encode_address(self.random.next_below(ACCOUNTS));
                 let params =
                     json!([address, {"lamports": 1_000_000_000, "data": self.next_data()}]);
                 self.request("surfnet_setAccount", &params, &self.shared.edits, Some(address));
@@ -151,17 +159,57 @@ impl Worker {
         }
     }
 
-    /// Returns one of `count` addresses.
-    fn next_address(&mut self, count: usize) -> String {
-        let number = self.random.next_below(count) as u64;
-        let mut bytes = [0xA5; 32];
-        bytes[..8].copy_from_slice(&number.to_le_bytes());
-        bs58::encode(bytes).into_string()
+    /// Returns the address of the next airdrop: a new one unless the number of recipients is limited.
+    fn next_recipient(&mut self) -> String {
+        match self.recipients {
+            Some(count) => encode_address(ACCOUNTS + self.random.next_below(count)),
+            None => encode_address(self.random.next_below(usize::MAX)),
+        }
     }
 
     /// Returns data in hexadecimal that does not compress.
     fn next_data(&mut self) -> String {
         let bytes = (0..ACCOUNT_BYTES).map(|_| self.random.next_below(256));
         bytes.map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Returns the address of the account with this number.
+fn encode_address(number: usize) -> String {
+    let mut bytes = [0xA5; 32];
+    bytes[..8].copy_from_slice(&(number as u64).to_le_bytes());
+    bs58::encode(bytes).into_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn worker(recipients: Option<usize>) -> Worker {
+        Worker {
+            producer: ([127, 0, 0, 1], 1).into(),
+            shared: Arc::default(),
+            random: Random::with_seed(1),
+            airdrops: 1,
+            recipients,
+            edits: 1,
+            fork_interval: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn the_airdrops_of_a_soak_make_a_limited_number_of_accounts() {
+        let draw_recipients = |recipients| {
+            let mut worker = worker(recipients);
+            let addresses = (0..200).map(|_| worker.next_recipient());
+            addresses.collect::<BTreeSet<String>>()
+        };
+        assert_eq!(draw_recipients(None).len(), 200);
+        let edited: BTreeSet<String> = (0..ACCOUNTS).map(encode_address).collect();
+        let few = draw_recipients(Some(3));
+        assert_eq!(few.len(), 3);
+        assert!(few.is_disjoint(&edited));
     }
 }

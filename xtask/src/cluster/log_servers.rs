@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use process_usage::Process;
 use serde_json::Value;
 
 use crate::rig::child_process::ChildProcess;
@@ -26,12 +27,21 @@ const STORE_LOGS: u64 = 4;
 
 /// A server.
 pub(crate) struct LogServer {
-    name: String,
+    pub(crate) name: String,
     dir: PathBuf,
     pub(crate) client: SocketAddr,
     monitor: SocketAddr,
     pub(crate) routes: SocketAddr,
     process: Option<ChildProcess>,
+}
+
+impl LogServer {
+    /// Returns the resident bytes of the process.
+    pub(crate) fn resident_bytes(&self) -> Result<u64> {
+        let process = self.process.as_ref();
+        let id = process.with_context(|| format!("{} does not run", self.name))?.id();
+        Ok(Process::with_id(id).resident_bytes()?)
+    }
 }
 
 /// The servers of a log.

@@ -7,19 +7,16 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use process_usage::Process;
 
 use crate::rig::child_process::ChildProcess;
 use crate::rig::http_client::{Request, exchange_within};
 use crate::rig::metrics_page::MetricsPage;
 use crate::shell::Cmd;
 
-/// Clock ticks of a second in `/proc/PID/stat`: Linux reports hundredths on every platform.
-const TICKS_PER_SECOND: f64 = 100.0;
 /// Time limit of a response about the state of a node. A replica that loads its first snapshot accepts connections and
 /// does not respond.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Bytes of a KiB, the unit of `VmRSS`.
-const KIB: u64 = 1024;
 
 /// A node, running or not. It starts again with the same arguments.
 pub(crate) struct Node {
@@ -121,14 +118,16 @@ impl Node {
 
     /// Returns the seconds of CPU time of the process.
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process_id()?))?;
-        parse_cpu_seconds(&stat).context("/proc/PID/stat")
+        Ok(self.process()?.cpu_time()?.as_secs_f64())
     }
 
     /// Returns the resident bytes of the process.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process_id()?))?;
-        parse_resident_bytes(&status).context("/proc/PID/status")
+        Ok(self.process()?.resident_bytes()?)
+    }
+
+    fn process(&self) -> Result<Process> {
+        self.process_id().map(Process::with_id)
     }
 
     fn process_id(&self) -> Result<u32> {
@@ -139,30 +138,5 @@ impl Node {
     fn signal(&self, signal: &str) -> Result<()> {
         let id = self.process_id()?.to_string();
         Cmd::new("kill").args([&format!("-{signal}"), &id]).output().map(drop)
-    }
-}
-
-/// Parses user and system time. The name before them is in parentheses, and may have spaces.
-fn parse_cpu_seconds(stat: &str) -> Option<f64> {
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
-    Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)
-}
-
-fn parse_resident_bytes(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * KIB)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn usage_is_read_from_the_files_of_the_kernel() {
-        let stat = "7 (a b) c) S 1 7 7 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 4 0 100 1 2";
-        assert_eq!(parse_cpu_seconds(stat), Some(2.0));
-        assert_eq!(parse_resident_bytes("VmPeak: 9 kB\nVmRSS:\t  10 kB\n"), Some(10_240));
-        assert_eq!(parse_cpu_seconds("7"), None);
     }
 }

@@ -43,8 +43,6 @@ const SNAPSHOT_INTERVAL_S: u64 = 20;
 const LOG_AGE_S: u64 = 3_600;
 /// Blocks until a block is final.
 const FINALIZE_AFTER: u64 = 31;
-/// Blocks of history that each node retains: all of a run.
-const HISTORY_SLOTS: u64 = 1_000_000;
 
 /// The running processes.
 pub(crate) struct Cluster {
@@ -286,7 +284,7 @@ impl Setup<'_> {
         args.extend(strings(&["--slot-ms", &options.slot_ms.to_string()]));
         args.extend(strings(&["--finalize-after", &FINALIZE_AFTER.to_string()]));
         args.extend(strings(&["--grpc-port", &grpc.port().to_string()]));
-        args.extend(strings(&["--history-slots", &HISTORY_SLOTS.to_string()]));
+        args.extend(strings(&["--history-slots", &options.history_slots.to_string()]));
         args.extend(self.log_args(Party::Ingester(0)));
         args
     }
@@ -309,13 +307,13 @@ impl Setup<'_> {
         let snapshot = format!("http://{producer_rpc}");
         let mut args = strings(&[command, "--source", &source, "--snapshot", &snapshot]);
         args.extend(strings(&["--snapshot-dir", &archives, "--no-grpc"]));
-        args.extend(strings(&["--history-slots", &HISTORY_SLOTS.to_string()]));
+        args.extend(strings(&["--history-slots", &self.options.history_slots.to_string()]));
         args
     }
 
     fn replica_args(&self, index: usize) -> Vec<String> {
         let mut args = strings(&["replica", "--no-grpc", "--replica-lag-max-slots", "32"]);
-        args.extend(strings(&["--history-slots", &HISTORY_SLOTS.to_string()]));
+        args.extend(strings(&["--history-slots", &self.options.history_slots.to_string()]));
         if index == WITH_COPY {
             let copy = copy_dir(self.dir).display().to_string();
             args.extend(strings(&["--replica-cache-dir", &copy, "--snapshot-interval", "0"]));

@@ -10,6 +10,7 @@ use crate::cluster::comparison::Counts;
 use crate::cluster::failover::FailoverCounters;
 use crate::cluster::load::LoadCounters;
 use crate::cluster::log_check::LogDamages;
+use crate::cluster::soak::SoakReport;
 
 /// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,12 +106,14 @@ pub(crate) struct Report {
     /// `None` without a balancer, or in a run with faults.
     pub(crate) failover: Option<FailoverCounters>,
     pub(crate) rounds: Vec<RoundReport>,
+    /// `None` unless the run is a soak.
+    pub(crate) soak: Option<SoakReport>,
 }
 
 impl Report {
     /// Formats the tables.
     pub(crate) fn tables(&self) -> String {
-        let Self { end, load, compared_blocks, totals, facts, log, failover, rounds } = self;
+        let Self { end, load, compared_blocks, totals, facts, log, failover, rounds, soak } = self;
         let (RunEnd::Complete(end) | RunEnd::Broken(end)) = end;
         let mut text = format!("\nThe run ended: {end}.\n\n| quantity | value |\n|---|---|\n");
         let mut row = |name: &str, value: u64| {
@@ -140,6 +143,9 @@ impl Report {
             row("responses that were cut", failover.cut);
         }
         text.push_str(&rounds_table(rounds));
+        if let Some(soak) = soak {
+            text.push_str(&soak.tables());
+        }
         text
     }
 
@@ -166,7 +172,7 @@ impl Report {
             ensure!(round.unnamed == 0, "round {number}, {}: a damage has no name", round.fault);
             ensure!(round.damages.count() == 0, "round {number}: {:?}", round.damages.examples);
         }
-        Ok(())
+        self.soak.as_ref().map_or(Ok(()), SoakReport::check)
     }
 }
 
@@ -225,6 +231,7 @@ fn rounds_table(rounds: &[RoundReport]) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::cluster::soak::tests::soak;
 
     fn round(fault: &str, seconds: u64) -> RoundReport {
         let healed = RoundEnd::Healed(Duration::from_secs(seconds));
@@ -250,6 +257,7 @@ pub(crate) mod tests {
             log: LogDamages::default(),
             failover: Some(FailoverCounters { requests: 1_000, ..FailoverCounters::default() }),
             rounds: vec![round("kill", 3), round("cut", 9), round("kill", 5)],
+            soak: None,
         }
     }
 
@@ -270,6 +278,11 @@ pub(crate) mod tests {
         }
         let quiet = Report { rounds: Vec::new(), failover: None, ..report() };
         assert!(!quiet.tables().contains("| fault |"));
+        assert!(!quiet.tables().contains("| process |"));
+        let soak = Report { soak: Some(soak(104.0)), ..quiet };
+        let tables = soak.tables();
+        assert!(tables.contains("| replica1 | 720 | 100.0 | 104.0 | 1.040 |"), "{tables}");
+        assert!(tables.contains("| position that all replicas have read | 898 |"), "{tables}");
     }
 
     #[test]
@@ -289,6 +302,8 @@ pub(crate) mod tests {
         assert!(check(|report| report.log.doubled = 1).is_err());
         assert!(check(|report| report.rounds[1].unnamed = 1).is_err());
         assert!(check(|report| report.rounds[1].damages.missing = 1).is_err());
+        check(|report| report.soak = Some(soak(104.0))).unwrap();
+        assert!(check(|report| report.soak = Some(soak(106.0))).is_err());
         let failed = RoundReport::from_failure("kill".to_owned(), "not healthy".to_owned());
         let report = Report { rounds: vec![failed], ..report() };
         let error = report.check().unwrap_err().to_string();

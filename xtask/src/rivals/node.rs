@@ -9,6 +9,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use process_usage::Process;
 use serde_json::{Value, json};
 
 use crate::directories::remove_directory;
@@ -74,9 +75,7 @@ impl RunningNode {
 
     /// Returns the resident memory of the process, in bytes.
     pub(super) fn resident_bytes(&self) -> Result<u64> {
-        let path = format!("/proc/{}/status", self.process.id());
-        let status = fs::read_to_string(&path).with_context(|| path.clone())?;
-        parse_resident_bytes(&status).with_context(|| format!("{path}: no VmRSS"))
+        Ok(Process::with_id(self.process.id()).resident_bytes()?)
     }
 }
 
@@ -85,24 +84,5 @@ impl Drop for RunningNode {
         // If it has ended already, there is nothing to end.
         let _ = self.process.kill();
         let _ = self.process.wait();
-    }
-}
-
-/// Parses the resident memory in the kernel's status of a process.
-fn parse_resident_bytes(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib * 1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn resident_memory_is_parsed() {
-        let status = "Name:\thydrant\nVmHWM:\t  200 kB\nVmRSS:\t  100 kB\nRssAnon:\t 90 kB\n";
-        assert_eq!(parse_resident_bytes(status), Some(102_400));
-        assert_eq!(parse_resident_bytes("Name:\tzombie\n"), None);
     }
 }

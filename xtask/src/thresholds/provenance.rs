@@ -1,9 +1,9 @@
 //! The commit and the machine of a measurement, in one line.
 //!
 //! The commit is the last one that changed anything but results: a commit of results does not make the next ones those
-//! of other code. If a result was computed from stored rows of several commits, it is the oldest of them.
+//! of other code. If a result was computed from stored rows or parts of several commits, it is the oldest of them.
 //! Not here: parsing of the line (`result_page`), the age of the commit (`age`), writing of rows (`report` of the
-//! benchmarks).
+//! benchmarks) and of parts (`part_results`).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,6 +12,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::memory_latency::memory_latency;
+use super::result_page::Origin;
 use crate::shell::Cmd;
 use crate::workspace::root;
 
@@ -42,8 +43,8 @@ pub(crate) fn provenance() -> Result<String> {
     with_machine(&format!("{}{mark}", commit.trim()))
 }
 
-/// Returns the provenance of a result that a benchmark has computed from the rows of its CSV files; `None` without
-/// rows.
+/// Returns the provenance of a result that was computed from the stored rows or parts of a benchmark; `None` without
+/// any.
 pub(super) fn oldest_row(
     root: &Path,
     benchmark: &str,
@@ -55,14 +56,14 @@ pub(super) fn oldest_row(
     let dated = git(&["log", "-1", DATED_COMMIT, id])?;
     let mark = if oldest.ends_with(CHANGED) { WITH_CHANGES } else { "" };
     let others = if commits.len() > 1 {
-        format!(", the oldest of {} commits of rows", commits.len())
+        format!(", the oldest of {} measured commits", commits.len())
     } else {
         String::new()
     };
     with_machine(&format!("{}{mark}{others}", dated.trim())).map(Some)
 }
 
-/// Returns the commits of the rows in the CSV files of a directory.
+/// Returns the commits of the rows in the CSV files of a directory, and of its text files that start with one.
 fn row_commits(dir: &Path) -> Result<BTreeSet<String>> {
     let mut commits = BTreeSet::new();
     if !dir.is_dir() {
@@ -70,16 +71,29 @@ fn row_commits(dir: &Path) -> Result<BTreeSet<String>> {
     }
     for entry in fs::read_dir(dir).with_context(|| format!("read {}", dir.display()))? {
         let path = entry?.path();
-        if path.extension().is_none_or(|extension| extension != "csv") {
+        let extension = path.extension().unwrap_or_default();
+        if extension != "csv" && extension != "txt" {
             continue;
         }
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-        if text.starts_with(COMMIT_COLUMN) {
+        if extension == "txt" {
+            let origin = text.lines().next().and_then(Origin::parse);
+            commits.extend(origin.map(|origin| row_commit(&origin)));
+        } else if text.starts_with(COMMIT_COLUMN) {
             let rows = text.lines().skip(1).filter_map(|row| row.split(',').next());
             commits.extend(rows.map(str::to_owned));
         }
     }
     Ok(commits)
+}
+
+/// Formats a commit as that of a row.
+fn row_commit(origin: &Origin) -> String {
+    let mut commit = origin.id().to_owned();
+    if origin.has_changes() {
+        commit.push(CHANGED);
+    }
+    commit
 }
 
 /// Returns the commit that most commits have followed.
@@ -157,8 +171,13 @@ mod tests {
         fs::write(dir.join("a.csv"), "commit,key,ms\naaa,x,1\nbbb+,y,2\n").unwrap();
         fs::write(dir.join("b.csv"), "commit,key\naaa,x\n").unwrap();
         fs::write(dir.join("other.csv"), "key,ms\nccc,1\n").unwrap();
+        fs::write(dir.join("part.txt"), "Commit ddd of 2026-11-23; 2 cores.\nbar a 1 ms <= 2\n")
+            .unwrap();
+        fs::write(dir.join("runs.txt"), "full size\tCommit eee of 2026-11-23; 2 cores.\n").unwrap();
         let commits = row_commits(&dir).unwrap();
-        assert_eq!(commits, BTreeSet::from(["aaa", "bbb+"].map(str::to_owned)));
+        assert_eq!(commits, BTreeSet::from(["aaa", "bbb+", "ddd"].map(str::to_owned)));
+        let changed = Origin::parse("Commit fff of 2026-11-23 with changes; 2 cores.").unwrap();
+        assert_eq!(row_commit(&changed), "fff+");
         let find = |age_of_bbb: u32| {
             let commits_since = |id: &str| Ok(if id == "bbb" { age_of_bbb } else { 7 });
             find_oldest(&commits, commits_since).unwrap().map(str::to_owned)

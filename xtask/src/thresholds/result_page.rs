@@ -216,6 +216,11 @@ impl Description {
 }
 
 impl Origin {
+    /// Whether files were edited, so that the commit does not name the measured code.
+    pub(super) fn has_changes(&self) -> bool {
+        self.commit.contains(' ')
+    }
+
     /// Finds the line of a section.
     fn from_section(section: &str) -> Result<Self> {
         let head = section.split(TABLE_HEAD).next().unwrap_or_default();
@@ -223,7 +228,7 @@ impl Origin {
     }
 
     /// Parses `Commit 5bde72a of 2026-11-23 with changes, 12 commits old; 2 cores of ...`.
-    fn parse(line: &str) -> Option<Self> {
+    pub(super) fn parse(line: &str) -> Option<Self> {
         let mut parts = line.strip_prefix("Commit ")?.split([',', ';']);
         let (id, dated) = parts.next()?.split_once(" of ")?;
         let (date, changes) = dated.split_once(' ').unwrap_or((dated, ""));

@@ -2,7 +2,8 @@
 //!
 //! Input: a benchmark's line `bar <name> <value> <unit> <<=|>=> <bar>`, or `goal ...` in the same form, or a row of a
 //! table of results.
-//! Output: the row. Whether a bar is met is computed from the numbers, never read from a row.
+//! Output: the row; one value of a figure that several parts of a benchmark measure. Whether a bar is met is computed
+//! from the numbers, never read from a row.
 
 /// The head of a table of results, with its rule.
 pub(super) const TABLE_HEAD: &str =
@@ -11,6 +12,9 @@ pub(super) const TABLE_HEAD: &str =
 /// The words that lines of values start with.
 const BAR: &str = "bar ";
 const GOAL: &str = "goal ";
+
+/// The unit of values that are added.
+const COUNT: &str = "count";
 
 /// A measured value and its bar or goal.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +69,15 @@ impl Threshold {
         })
     }
 
+    /// Merges the value of another part of the benchmark: counts are added, and of other values the worse one remains.
+    fn merge(&mut self, other: &Self) {
+        self.value = match self.unit.as_str() {
+            COUNT => self.value + other.value,
+            _ if self.is_upper_bound => self.value.max(other.value),
+            _ => self.value.min(other.value),
+        };
+    }
+
     pub(super) fn is_met(&self) -> bool {
         if self.is_upper_bound { self.value <= self.bound } else { self.value >= self.bound }
     }
@@ -97,6 +110,19 @@ impl Threshold {
             (false, false) => "**missed**",
         }
     }
+}
+
+/// Merges the values of a benchmark's parts: one value for each name, in the order of the first ones.
+pub(super) fn merge_parts(of_parts: Vec<Threshold>) -> Vec<Threshold> {
+    let mut merged: Vec<Threshold> = Vec::new();
+    for threshold in of_parts {
+        if let Some(first) = merged.iter_mut().find(|it| it.name == threshold.name) {
+            first.merge(&threshold);
+        } else {
+            merged.push(threshold);
+        }
+    }
+    merged
 }
 
 /// Parses the cells of a row of a Markdown table with `N` columns.
@@ -133,6 +159,27 @@ mod tests {
         }
         assert_eq!(Threshold::parse_row("| a | 1 | ms | 2 | yes |"), None);
         assert_eq!(Threshold::parse_row("| a | 1 | ms | <= 2 |"), None);
+    }
+
+    #[test]
+    fn counts_of_parts_are_added_and_the_worst_of_other_values_remains() {
+        let lines = [
+            "bar differences 1 count <= 0",
+            "bar compared 600 count >= 1000",
+            "bar repeated 0.2 % <= 1",
+            "bar reads 0.98 x >= 0.95",
+            "bar differences 2 count <= 0",
+            "bar compared 500 count >= 1000",
+            "bar repeated 0.1 % <= 1",
+            "bar reads 0.96 x >= 0.95",
+        ];
+        let of_parts = lines.iter().filter_map(|line| Threshold::parse(line)).collect();
+        let rows: String = merge_parts(of_parts).iter().map(Threshold::row).collect();
+        assert_eq!(
+            rows,
+            "| differences | 3 | count | <= 0 | **missed** |\n| compared | 1100 | count | >= 1000 | yes |\n\
+             | repeated | 0.2 | % | <= 1 | yes |\n| reads | 0.96 | x | >= 0.95 | yes |\n"
+        );
     }
 
     #[test]
