@@ -1,7 +1,7 @@
 //! The final blocks that a log still has, for an archive that lacks them.
 //!
-//! In: the messages of one epoch of the log, from the newest snapshot before the first needed block on. Out: final blocks
-//! in their order, up to the message that was the log's last one at the start.
+//! In: the messages of one generation of the log, from the newest snapshot before the first needed block on. Out: final
+//! blocks in their order, up to the message that was the log's last one at the start.
 //! Invariant: a record has the digests that it states. The sum over all accounts and the bank hash of its block are the
 //! word of its ingester: they are not computed here.
 //! Behaviour on damage: damaged records are passed over. The caller finds out from the parents of blocks that some are
@@ -32,8 +32,8 @@ use crate::first_record::FirstRecord;
 
 /// Bytes of blocks that are not final. Some hundred blocks of mainnet, of which 32 are above the root.
 const UNROOTED_BYTES_MAX: u64 = 1 << 29;
-/// Number of the newest epochs that are tried.
-const EPOCHS_MAX: u64 = 8;
+/// Number of the newest generations that are tried.
+const GENERATIONS_MAX: u64 = 8;
 /// Number of snapshots before the first block whose manifests are tried.
 const MANIFESTS_MAX: usize = 4;
 /// Time limit of the wait for a message that exists.
@@ -61,8 +61,8 @@ pub struct LoggedBlocks {
 }
 
 impl LoggedBlocks {
-    /// Opens the newest epoch of the log that continues from a block before the slot `from`. Returns `None` if there is
-    /// none. Records of ingesters below `level_min` are passed over as damaged ones are.
+    /// Opens the newest generation of the log that continues from a block before the slot `from`. Returns `None` if
+    /// there is none. Records of ingesters below `level_min` are passed over as damaged ones are.
     ///
     /// # Errors
     ///
@@ -74,12 +74,12 @@ impl LoggedBlocks {
         from: Slot,
         level_min: Option<VerificationLevel>,
     ) -> Result<Option<Self>, LogError> {
-        let Some(newest) = space.newest_epoch().await? else { return Ok(None) };
-        let oldest = newest.saturating_sub(EPOCHS_MAX - 1);
-        for epoch in (oldest..=newest).rev() {
-            let log = match space.open_epoch(epoch).await {
+        let Some(newest) = space.newest_generation().await? else { return Ok(None) };
+        let oldest = newest.saturating_sub(GENERATIONS_MAX - 1);
+        for generation in (oldest..=newest).rev() {
+            let log = match space.open_generation(generation).await {
                 Ok(log) => log,
-                Err(err) if epoch == newest => return Err(err),
+                Err(err) if generation == newest => return Err(err),
                 // It was removed.
                 Err(_) => continue,
             };
@@ -91,7 +91,7 @@ impl LoggedBlocks {
             if tail.last == 0 || tail.first > tail.last {
                 continue;
             }
-            let start = match find_snapshot(depot, cluster, epoch, &tail, from).await {
+            let start = match find_snapshot(depot, cluster, generation, &tail, from).await {
                 Some(position) => Some(position.max(tail.first.saturating_sub(1))),
                 None => find_first(&*log, &tail, from).await?,
             };
@@ -259,11 +259,12 @@ impl LoggedBlocks {
     }
 }
 
-/// Returns the position of the newest snapshot of an epoch before a slot. Records after it have the blocks after its own.
+/// Returns the position of the newest snapshot of a generation before a slot. Records after it have the blocks after
+/// its own.
 async fn find_snapshot(
     depot: &Depot,
     cluster: &str,
-    epoch: u64,
+    generation: u64,
     tail: &Tail,
     from: Slot,
 ) -> Option<u64> {
@@ -274,11 +275,11 @@ async fn find_snapshot(
             return None;
         }
     };
-    let before = keys.into_iter().filter(|key| key.epoch == epoch && key.slot < from);
+    let before = keys.into_iter().filter(|key| key.generation == generation && key.slot < from);
     for key in before.take(MANIFESTS_MAX) {
         match load_manifest(depot, &key.key, None).await {
             Ok(manifest) if manifest.position <= tail.last => return Some(manifest.position),
-            // It is of another log of this epoch.
+            // It is of another log of this generation.
             Ok(_) => {}
             Err(err) => tracing::warn!(%err, "a snapshot is not used"),
         }
@@ -286,7 +287,7 @@ async fn find_snapshot(
     None
 }
 
-/// Returns the start of an epoch, unless its first record shows that it continues from `from` or a later block.
+/// Returns the start of a generation, unless its first record shows that it continues from `from` or a later block.
 async fn find_first(log: &dyn Log, tail: &Tail, from: Slot) -> Result<Option<u64>, LogError> {
     let first = FirstRecord::read(log, tail, MESSAGE_TIMEOUT).await?;
     let is_later = first.is_some_and(|first| first.record.block.slot >= from);

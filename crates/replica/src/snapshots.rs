@@ -31,7 +31,7 @@ use crate::log_position::RecordPosition;
 use crate::snapshot_bank::SnapshotBank;
 use crate::status::{ReplicaStatus, error_text};
 
-/// Number of the newest snapshots of an epoch that are tried.
+/// Number of the newest snapshots of a generation that are tried.
 const TRIED_MAX: usize = 8;
 /// Number of the newest generations whose records are requested.
 const REQUESTED_GENERATIONS_MAX: u64 = 8;
@@ -85,14 +85,15 @@ impl LogExtent {
         (record.manifest_key == key).then_some(record.manifest_digest)
     }
 
-    /// Whether the name of a snapshot allows that the log continues it. The epoch may begin with one of the epoch before.
+    /// Whether the name of a snapshot allows that the log continues it. The generation may begin with one of the
+    /// generation before.
     fn may_continue(&self, key: &ManifestKey) -> bool {
         let is_first = |first: &FirstRecord| first.record.manifest_key == key.key;
-        key.epoch == self.epoch || self.first.as_ref().is_some_and(is_first)
+        key.generation == self.generation || self.first.as_ref().is_some_and(is_first)
     }
 
-    /// Finds the position in the log after which a snapshot is continued, or why there is none. The epoch may begin with a
-    /// snapshot that was made in the epoch before.
+    /// Finds the position in the log after which a snapshot is continued, or why there is none. The generation may
+    /// begin with a snapshot that was made in the generation before.
     fn find_position(&self, manifest: &Manifest) -> Result<RecordPosition, String> {
         let generation = self.generation;
         if let Some(FirstRecord { record, .. }) = &self.first
@@ -178,11 +179,14 @@ impl SnapshotSources {
                     continue;
                 }
             };
-            // Those of another epoch must not hide the ones of this epoch.
+            // Those of another generation must not hide the ones of this generation.
             let (keys, others): (Vec<_>, Vec<_>) =
                 keys.into_iter().partition(|key| extent.may_continue(key));
-            for ManifestKey { key, epoch, .. } in others.into_iter().take(TRIED_MAX) {
-                let text = format!("{key}: it is of epoch {epoch}, the log is at {}", extent.epoch);
+            for ManifestKey { key, generation, .. } in others.into_iter().take(TRIED_MAX) {
+                let text = format!(
+                    "{key}: it is of generation {generation}, the log is at {}",
+                    extent.generation
+                );
                 found.reasons.push(text);
             }
             for key in keys.into_iter().take(TRIED_MAX) {

@@ -132,8 +132,8 @@ impl ReplicaNodeConfig {
 
     fn from_flags(flags: &ReplicaFlags, log: ClusterLogConfig) -> Result<Self> {
         ensure!(
-            flags.snapshot_every != Some(0) || flags.snapshots_kept.is_none(),
-            "--snapshots-kept: with --snapshot-every 0 the replica writes no snapshot and removes none; leave it out"
+            flags.snapshot_interval != Some(0) || flags.snapshots_kept.is_none(),
+            "--snapshots-kept: with --snapshot-interval 0 the replica writes no snapshot and removes none; leave it out"
         );
         let defaults = Self::with_log(log);
         Ok(Self {
@@ -250,9 +250,9 @@ mod tests {
                 "--replica-resume-slots 151: subscribers can resume at most 150 slots back",
             ),
             (
-                ReplicaFlags { snapshot_every: Some(0), snapshots_kept: Some(2), ..none() },
+                ReplicaFlags { snapshot_interval: Some(0), snapshots_kept: Some(2), ..none() },
                 node_with_log(),
-                "--snapshots-kept: with --snapshot-every 0",
+                "--snapshots-kept: with --snapshot-interval 0",
             ),
         ] {
             let text = refusal(replica, node);

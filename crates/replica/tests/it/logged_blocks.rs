@@ -60,7 +60,7 @@ async fn the_final_blocks_of_a_forked_chain_are_read_in_their_order() {
         let expected = final_blocks(&chain);
         assert!(!expected.is_empty(), "seed {seed}");
         check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &expected);
-        // The epoch begins with a block that is not before this one.
+        // The generation begins with a block that is not before this one.
         assert!(read_blocks(&log, FIRST_SLOT).await.is_empty(), "seed {seed}");
     }
 }
@@ -85,7 +85,7 @@ async fn the_log_is_read_from_the_newest_snapshot_before_the_needed_block() {
     check(&read_blocks(&log, slot + 1).await, &chain, &later);
     check(&read_blocks(&log, slot).await, &chain, &all);
     // Retention has removed what is before the snapshot.
-    log.space.truncate_epoch(log.epoch, log.positions[&root].sequence + 1);
+    log.space.truncate_generation(log.generation, log.positions[&root].sequence + 1);
     check(&read_blocks(&log, slot + 1).await, &chain, &later);
 }
 
@@ -121,9 +121,9 @@ async fn a_damaged_or_lost_record_is_passed_over() {
         let damaged = all[5 + seed as usize];
         let sequence = log.positions[&damaged].sequence;
         if seed % 2 == 0 {
-            log.space.damage_message(log.epoch, sequence);
+            log.space.damage_message(log.generation, sequence);
         } else {
-            log.space.lose_message(log.epoch, sequence);
+            log.space.lose_message(log.generation, sequence);
         }
         let intact: Vec<usize> = all.into_iter().filter(|index| *index != damaged).collect();
         check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &intact);
@@ -131,7 +131,7 @@ async fn a_damaged_or_lost_record_is_passed_over() {
 }
 
 #[tokio::test]
-async fn the_epoch_before_is_read_for_blocks_that_the_newest_does_not_have() {
+async fn the_generation_before_is_read_for_blocks_that_the_newest_does_not_have() {
     let mut chain = SourceChain::new(8);
     let mut log = SourceLog::new(&chain).await;
     for _ in 0..30 {
@@ -140,8 +140,8 @@ async fn the_epoch_before_is_read_for_blocks_that_the_newest_does_not_have() {
     }
     let before = final_blocks(&chain);
     let root = chain.root;
-    log.open_epoch(&chain, root).await;
-    // The new epoch lists the blocks above its first one again.
+    log.open_generation(&chain, root).await;
+    // The new generation lists the blocks above its first one again.
     let alive: Vec<usize> =
         chain.chain_to(chain.tip).into_iter().filter(|index| *index > root).collect();
     for index in alive {

@@ -56,7 +56,7 @@ async fn a_manifest_that_the_log_does_not_name_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn snapshots_of_other_epochs_do_not_hide_the_one_of_this_epoch() {
+async fn snapshots_of_other_generations_do_not_hide_the_one_of_this_generation() {
     let mut chain = SourceChain::new(7);
     let mut log = SourceLog::new(&chain).await;
     extend(&mut chain, &mut log, 20).await;

@@ -15,7 +15,7 @@ use testkit::test_ledger::{TestLedger, TestLedgerConfig, block_info};
 use super::*;
 use crate::cluster_log::{ClusterLogConfig, open_log};
 
-/// A store in memory, and a log without epochs.
+/// A store in memory, and a log without generations.
 struct Stores {
     depot: Depot,
     space: Arc<dyn LogSpace>,

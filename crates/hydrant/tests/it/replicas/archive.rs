@@ -44,7 +44,7 @@ fn an_archiver_that_restarts_with_a_newer_snapshot_fills_the_archive_from_the_lo
     // No replica archives these blocks, and the next snapshot is after them.
     rig.mine(250)?;
     let [_, _, missed] = slots(rig.stage.node.rpc)?;
-    let writer = rig.replica(|config| config.with_snapshot_every(SNAPSHOT_INTERVAL))?;
+    let writer = rig.replica(|config| config.with_snapshot_interval(SNAPSHOT_INTERVAL))?;
     wait_for_snapshot(&rig, missed - 1)?;
     writer.stop()?;
     rig.mine(150)?;

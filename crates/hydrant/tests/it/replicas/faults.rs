@@ -139,7 +139,7 @@ pub(super) fn jump_by_snapshot(
     let [_, stopped_at, _] = slots(rig.stage.node.rpc)?;
     change()?;
     rig.mine(30)?;
-    let writer = rig.replica(|config| config.with_snapshot_every(SNAPSHOT_INTERVAL))?;
+    let writer = rig.replica(|config| config.with_snapshot_interval(SNAPSHOT_INTERVAL))?;
     wait_for_snapshot(rig, stopped_at)?;
     writer.stop()?;
     let listed = check(&["snapshots", &rig.url("depot")], 0)?;
