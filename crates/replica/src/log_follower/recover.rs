@@ -3,12 +3,12 @@
 //! In: the fault. Out: a new position, which the writer's state fits to.
 //! Bounds: [`REREADS_MAX`] attempts to read the same record again, then one attempt each
 //! [`ReplicaConfig::retry_every`](crate::ReplicaConfig) until a snapshot is found. After
-//! [`ReplicaConfig::report_after`](crate::ReplicaConfig) the fault is reported.
+//! [`ReplicaConfig::report_after`](crate::ReplicaConfig) a mendable fault is reported ([`FaultScope`]).
 //! Not here: the jump itself (`writer/jump.rs`).
 
 use chain_solana::wire::{BlockKey, BlockName, RecordChain, SnapshotRecord};
 use cluster_snapshot::ManifestKey;
-use cluster_snapshot::fault_reports::FaultReport;
+use cluster_snapshot::fault_reports::{FaultReport, FaultScope};
 use ledger::Commitment;
 use replicated_log::LogError;
 use tokio::time::Instant;
@@ -90,10 +90,7 @@ impl LogFollower {
                     text
                 }
                 Err(RecoverError::NoSnapshot { epoch, reasons }) => {
-                    // Another epoch of the same ingesters has no higher level.
-                    if !matches!(fault, Fault::Level { .. }) {
-                        self.report_if_stuck(&fault, epoch).await;
-                    }
+                    self.report_if_stuck(&fault, epoch).await;
                     reasons
                 }
                 Err(RecoverError::Level(level)) => {
@@ -112,9 +109,12 @@ impl LogFollower {
         }
     }
 
-    /// Reports a fault after some time without a way to continue. If all replicas meet it, none of them writes the snapshot
-    /// that they need.
+    /// Reports a fault after some time without a way to continue, if a snapshot mends it. If all replicas meet it, none
+    /// of them writes the snapshot that they need.
     async fn report_if_stuck(&mut self, fault: &Fault, epoch: u64) {
+        if FaultScope::from_fault(fault.name()).is_none() {
+            return;
+        }
         let since = *self.stuck_since.get_or_insert_with(Instant::now);
         let sequence = if epoch == self.at.epoch { self.at.sequence } else { 0 };
         let place = Some((epoch, sequence));
