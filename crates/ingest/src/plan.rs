@@ -10,6 +10,7 @@
 mod action;
 mod disagreement;
 mod following;
+mod next_epoch;
 mod opening;
 mod phase;
 mod recovering;

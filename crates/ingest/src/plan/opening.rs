@@ -4,10 +4,9 @@
 //! its block, write the snapshot, create the epoch, append the first record. The fence of the first append decides
 //! between two ingesters that open the same epoch.
 //! Invariant: the own blocks above the snapshot's are retained until the epoch has its first record.
-//! Not here: the snapshot itself (`ledger_snapshots`).
+//! Not here: the decision to open one (`next_epoch`), the snapshot itself (`ledger_snapshots`).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use chain_solana::wire::{
     BlockName, RecordDigest, RecordLink, SnapshotRecord, WriterId, encode_snapshot, read_head,
@@ -17,8 +16,7 @@ use replicated_log::LogMessage;
 use solana_hash::Hash;
 
 use super::phase::{
-    Following, OpenedSnapshot, Opening, OpeningStep, Phase, SnapshotRequest, ViewBlock,
-    WrittenSnapshot,
+    Following, OpenedSnapshot, OpeningStep, Phase, SnapshotRequest, ViewBlock, WrittenSnapshot,
 };
 use super::{Action, AppendFailure, Notice, Now, Plan, RETRY_DELAY};
 use crate::batch::{Batch, BatchError};
@@ -28,43 +26,8 @@ use crate::log_chain::LogChain;
 /// Four billion records take decades. Readers derive write versions of 64 bits from a number, and shift it by 22 bits
 /// for that.
 const EPOCH_NUMBER_BITS: u32 = 32;
-/// Leases in which another ingester may open the epoch.
-const WAIT_LEASES: u32 = 4;
 
 impl Plan {
-    /// Opens this epoch or a later one without delay.
-    pub(super) fn open_epoch(&mut self, epoch: u64, reason: Arc<str>) {
-        self.start_opening(epoch, reason, OpeningStep::Looking, false);
-    }
-
-    /// Opens an epoch after one that cannot be read. If another ingester leads, it gets the time to do so.
-    pub(super) fn replace_epoch(&mut self, epoch: u64, reason: Arc<str>, now: Now) {
-        let wait = if self.is_leader() { Duration::ZERO } else { self.config.lease * WAIT_LEASES };
-        let until = now.elapsed + wait;
-        self.start_opening(epoch + 1, reason, OpeningStep::Waiting { until }, false);
-    }
-
-    /// Waits for the first record of an epoch that another ingester has created, and appends it otherwise.
-    pub(super) fn await_first_record(&mut self, epoch: u64, now: Now) {
-        let until = now.elapsed + self.config.lease * WAIT_LEASES;
-        let reason = "the epoch has no records".into();
-        self.start_opening(epoch, reason, OpeningStep::Waiting { until }, true);
-    }
-
-    /// Starts to open an epoch, or a later one, so that the number of a deleted epoch is not used again.
-    fn start_opening(&mut self, epoch: u64, reason: Arc<str>, step: OpeningStep, exists: bool) {
-        self.note_numbers();
-        let unused = self.snapshots.map_or(0, |it| it.newest_epoch + 1);
-        let epoch = if exists { epoch } else { epoch.max(unused) };
-        let phase = std::mem::replace(&mut self.phase, Phase::Seeking);
-        let earlier = match phase {
-            Phase::Following(following) => Some(following.chain),
-            _ => None,
-        };
-        let opening = Opening { epoch, reason, step, exists, earlier };
-        self.phase = Phase::Opening(Box::new(opening));
-    }
-
     pub(super) fn next_opening_action(&mut self, now: Now) -> Action {
         let Phase::Opening(opening) = &mut self.phase else { return Action::Wait(None) };
         if let OpeningStep::Waiting { until } = opening.step {

@@ -1,0 +1,50 @@
+//! The decision to open a new epoch: the log cannot be continued, or an ingester has created an epoch without records.
+//!
+//! Causes: the log was deleted, replaced or emptied; own blocks have a gap; a record that this ingester needs is
+//! damaged for all readers.
+//! Cost: nothing is appended by this ingester until the snapshot of the new epoch is written.
+//! Not here: the steps of an opening (`opening`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::phase::{Opening, OpeningStep, Phase};
+use super::{Now, Plan};
+
+/// Leases in which another ingester may open the epoch.
+const WAIT_LEASES: u32 = 4;
+
+impl Plan {
+    /// Opens this epoch or a later one without delay.
+    pub(super) fn open_epoch(&mut self, epoch: u64, reason: Arc<str>) {
+        self.start_opening(epoch, reason, OpeningStep::Looking, false);
+    }
+
+    /// Opens an epoch after one that cannot be read. If another ingester leads, it gets the time to do so.
+    pub(super) fn replace_epoch(&mut self, epoch: u64, reason: Arc<str>, now: Now) {
+        let wait = if self.is_leader() { Duration::ZERO } else { self.config.lease * WAIT_LEASES };
+        let until = now.elapsed + wait;
+        self.start_opening(epoch + 1, reason, OpeningStep::Waiting { until }, false);
+    }
+
+    /// Waits for the first record of an epoch that another ingester has created, and appends it otherwise.
+    pub(super) fn await_first_record(&mut self, epoch: u64, now: Now) {
+        let until = now.elapsed + self.config.lease * WAIT_LEASES;
+        let reason = "the epoch has no records".into();
+        self.start_opening(epoch, reason, OpeningStep::Waiting { until }, true);
+    }
+
+    /// Starts to open an epoch, or a later one, so that the number of a deleted epoch is not used again.
+    fn start_opening(&mut self, epoch: u64, reason: Arc<str>, step: OpeningStep, exists: bool) {
+        self.note_numbers();
+        let unused = self.snapshots.map_or(0, |it| it.newest_epoch + 1);
+        let epoch = if exists { epoch } else { epoch.max(unused) };
+        let phase = std::mem::replace(&mut self.phase, Phase::Seeking);
+        let earlier = match phase {
+            Phase::Following(following) => Some(following.chain),
+            _ => None,
+        };
+        let opening = Opening { epoch, reason, step, exists, earlier };
+        self.phase = Phase::Opening(Box::new(opening));
+    }
+}
