@@ -19,9 +19,13 @@ use crate::ledger_snapshots::{LedgerSnapshots, view_key};
 use crate::notices::{ErrorLines, log_notice};
 use crate::old_epochs::create_epoch;
 use crate::own_chain::OwnEvent;
-use crate::plan::{Action, AppendFailure, Input, Now, Outcome, Plan, ReadFailure, SnapshotRequest};
+use crate::plan::{
+    Action, AppendFailure, Input, KnownSnapshot, Now, Outcome, Plan, ReadFailure, SnapshotRequest,
+};
 use crate::status::{IngestStatus, StatusValues};
-use crate::upkeep::{DueSnapshot, Findings, Sources, Upkeep, UpkeepConfig};
+use crate::upkeep::{
+    DueSnapshot, Findings, SnapshotCause, Sources, Upkeep, UpkeepConfig, UpkeepEvent,
+};
 
 /// Own events that are handled before the next operation is planned.
 const EVENTS_AT_ONCE: usize = 64;
@@ -64,7 +68,7 @@ enum Step {
     Own(Option<OwnEvent>),
     Finished(Finished),
     Message(Result<StoredMessage, ReadError>),
-    Findings(Findings),
+    Upkeep(UpkeepEvent),
     Time,
     End,
 }
@@ -98,6 +102,7 @@ impl Driver {
             let wait_until = running.start_next();
             running.update_status();
             running.look_if_due();
+            running.start_needed_snapshot();
             let is_drained = !has_ledger && running.driver.plan.is_drained();
             if is_drained || running.is_stopped {
                 break;
@@ -110,8 +115,8 @@ impl Driver {
                 message = next_message(&mut running.reader), if running.reader.is_some() => {
                     Step::Message(message)
                 }
-                findings = running.upkeep.next_findings(), if running.upkeep.is_looking() => {
-                    Step::Findings(findings)
+                event = running.upkeep.next_event(), if running.upkeep.is_busy() => {
+                    Step::Upkeep(event)
                 }
                 () = wait_for_time(wait_until) => Step::Time,
                 () = wait_for_time(drain_until) => break,
@@ -122,7 +127,7 @@ impl Driver {
                 Step::Own(None) => has_ledger = false,
                 Step::Finished(finished) => running.finish(finished),
                 Step::Message(message) => running.handle_message(message),
-                Step::Findings(findings) => running.handle_findings(findings),
+                Step::Upkeep(event) => running.handle_upkeep(event),
                 Step::Time => {}
                 Step::End => drain_until = Some(Instant::now() + running.driver.drain),
             }
@@ -339,30 +344,62 @@ impl Running {
             lag: oldest.map_or(Duration::ZERO, |oldest| now.elapsed.saturating_sub(oldest)),
             bytes: own.bytes() as u64,
             dropped_blocks: own.dropped_blocks(),
+            needs_snapshot: plan.needed_snapshot().is_some(),
             is_stopped: self.is_stopped,
         });
     }
 
     /// Starts the look of a leader.
     fn look_if_due(&mut self) {
-        let followed = self.driver.plan.followed_log().filter(|followed| followed.is_leader);
+        let plan = &self.driver.plan;
+        let followed = plan.followed_log().filter(|followed| followed.is_leader);
         if let (Some(followed), Some(log)) = (followed, &self.log) {
-            self.upkeep.look_if_due(log, &followed);
+            self.upkeep.look_if_due(log, &followed, plan.awaits_snapshot());
         }
     }
 
-    fn handle_findings(&mut self, findings: Findings) {
+    fn handle_upkeep(&mut self, event: UpkeepEvent) {
+        match event {
+            UpkeepEvent::Findings(findings) => self.handle_findings(&findings),
+            UpkeepEvent::Snapshot(block) => self.note_snapshot(block.epoch, block.position),
+            // It is tried again.
+            UpkeepEvent::SnapshotFailed => {}
+        }
+    }
+
+    fn handle_findings(&mut self, findings: &Findings) {
         let now = self.now();
-        for report in findings.reports {
+        for report in findings.reports.checked_reports() {
             self.driver.plan.handle(Input::Reported(report), now);
         }
+        if let Some(newest) = findings.newest {
+            self.note_snapshot(newest.epoch, newest.position);
+        }
         if let Some(due) = findings.due {
-            self.start_snapshot(due);
+            self.start_due_snapshot(due);
+        }
+    }
+
+    fn note_snapshot(&mut self, epoch: u64, position: u64) {
+        let now = self.now();
+        self.driver.plan.handle(Input::Snapshot(KnownSnapshot { epoch, position }), now);
+    }
+
+    /// Has a snapshot of the final view written, if readers need one and the block is behind the damage.
+    fn start_needed_snapshot(&mut self) {
+        let Some(after) = self.driver.plan.needed_snapshot() else { return };
+        if !self.upkeep.is_ready_to_write() {
+            return;
+        }
+        let view = self.driver.snapshots.final_view();
+        let block = self.driver.plan.find_logged_block(&view_key(&view));
+        if let Some(block) = block.filter(|block| block.position > after) {
+            self.upkeep.start_snapshot(view, block, SnapshotCause::Damage);
         }
     }
 
     /// Has a snapshot of the final view written, if the log has its block.
-    fn start_snapshot(&mut self, due: DueSnapshot) {
+    fn start_due_snapshot(&mut self, due: DueSnapshot) {
         if self.upkeep.is_writing() {
             return;
         }
@@ -371,7 +408,7 @@ impl Running {
         let block = self.driver.plan.find_logged_block(&key);
         let block = block.filter(|block| block.epoch == due.epoch && Some(key.slot) > due.newest);
         if let Some(block) = block {
-            self.upkeep.start_snapshot(view, block, due);
+            self.upkeep.start_snapshot(view, block, SnapshotCause::Age);
         }
     }
 

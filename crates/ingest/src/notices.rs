@@ -31,6 +31,17 @@ pub(crate) fn log_notice(notice: &Notice) {
         }
         Notice::Damaged(damage) => tracing::error!(%damage, "the log is damaged"),
         Notice::LostLog(failure) => tracing::error!(?failure, "messages of the log are gone"),
+        Notice::Reported { sequence, what, outcome } => tracing::warn!(
+            sequence,
+            what,
+            outcome = outcome.name(),
+            "a replica reported a fault after this message"
+        ),
+        Notice::PassesDamage { sequence, end } => tracing::error!(
+            sequence,
+            end,
+            "the log continues behind a damaged message, and readers need a snapshot behind it"
+        ),
         Notice::RefusedBatch(reason) => tracing::error!(reason, "the log refused an append"),
         Notice::SnapshotTooSlow { took, queue_bytes_max } => tracing::error!(
             ?took,

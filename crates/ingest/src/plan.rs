@@ -14,6 +14,7 @@ mod next_epoch;
 mod opening;
 mod phase;
 mod recovering;
+mod report_book;
 mod reports;
 #[cfg(test)]
 mod tests;
@@ -25,10 +26,12 @@ use solana::VerificationLevel;
 use solana_hash::Hash;
 
 pub(crate) use self::action::{
-    Action, AppendFailure, FoundSnapshots, Input, LoggedBlock, Notice, Outcome, ReadFailure,
+    Action, AppendFailure, CheckedReport, FoundSnapshots, Input, KnownSnapshot, LoggedBlock,
+    Notice, Outcome, REPORT_OUTCOMES, ReadFailure, ReportOutcome,
 };
 use self::phase::Phase;
 pub(crate) use self::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
+use self::report_book::ReportBook;
 use crate::log_chain::Damage;
 use crate::own_chain::{OwnChain, OwnEvent, OwnStart};
 
@@ -87,6 +90,10 @@ pub(crate) struct PlanCounters {
     pub(crate) state_disagreements: u64,
     pub(crate) rest_disagreements: u64,
     pub(crate) epochs_opened: u64,
+    /// Reports of replicas that were handled, by [`REPORT_OUTCOMES`].
+    pub(crate) reports: [u64; REPORT_OUTCOMES.len()],
+    /// Damages of its own log that a leader has passed over.
+    pub(crate) passed_damages: u64,
 }
 
 /// The parts of records that [`Damage`] names.
@@ -115,8 +122,8 @@ pub(crate) struct Plan {
     last_term: u64,
     /// The snapshots of the cluster when this ingester started.
     snapshots: Option<FoundSnapshots>,
-    /// Time at which an epoch was opened because of a report.
-    reported_at: Option<Duration>,
+    /// The reports of the followed epoch, and the snapshots that they require.
+    reports: ReportBook,
     /// Damaged records since the last whole one.
     damages: u32,
     /// The message that the last reader did not get past.
@@ -140,7 +147,7 @@ impl Plan {
             last_number: 0,
             last_term: 0,
             snapshots: None,
-            reported_at: None,
+            reports: ReportBook::default(),
             damages: 0,
             obstacle: None,
             truncated_at: None,
@@ -156,6 +163,7 @@ impl Plan {
             Input::Message(message) => self.handle_message(&message, now),
             Input::ReadFailed(failure) => self.handle_read_failure(failure, now),
             Input::Reported(report) => self.handle_report(&report, now),
+            Input::Snapshot(snapshot) => self.note_snapshot(snapshot),
             Input::Done(outcome) => {
                 self.is_busy = false;
                 self.handle_outcome(outcome, now);
@@ -217,15 +225,19 @@ impl Plan {
     }
 
     /// Returns the record of an own final block, if this ingester leads. `None` for the block that the epoch starts
-    /// with, which has no record, and after a difference to another ingester: a replica could not continue from a
-    /// snapshot of a wrong state.
+    /// with, which has no record. After a difference to another ingester, also `None` for the blocks of others: a
+    /// replica could not continue from a snapshot of a wrong state.
     pub(crate) fn find_logged_block(&self, key: &BlockKey) -> Option<LoggedBlock> {
         let Phase::Following(following) = &self.phase else { return None };
-        if !self.is_leader() || self.counters.state_disagreements > 0 {
+        if !self.is_leader() {
             return None;
         }
         let number = following.chain.find(key)?;
         let block = following.chain.block(number).filter(|block| block.digests.is_some())?;
+        let is_own = block.ingester == Some(self.config.ingester);
+        if self.counters.state_disagreements > 0 && !is_own {
+            return None;
+        }
         Some(LoggedBlock {
             epoch: following.epoch,
             position: block.last_sequence,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use metrics::{BucketBounds, Collector, Exposition, Histograms, MetricKind};
 use parking_lot::Mutex;
 
-use crate::plan::{DAMAGE_KINDS, FollowedLog, PlanCounters};
+use crate::plan::{DAMAGE_KINDS, FollowedLog, PlanCounters, REPORT_OUTCOMES};
 
 /// The values of an ingester, for its metrics.
 pub(crate) struct IngestStatus {
@@ -31,6 +31,8 @@ pub(crate) struct StatusValues {
     /// Bytes of encoded blocks.
     pub(crate) bytes: u64,
     pub(crate) dropped_blocks: u64,
+    /// Whether readers need a snapshot of a block behind a damage.
+    pub(crate) needs_snapshot: bool,
     /// Whether this ingester appends nothing more.
     pub(crate) is_stopped: bool,
 }
@@ -70,6 +72,7 @@ impl Collector for IngestStatus {
         family.histogram(&[], &self.appends.histogram(0));
         write_faults(to, &values.counters);
         write_ingest(to, &values);
+        write_reports(to, &values);
         let help = "Times that events of the ledger were lost because the queue was full.";
         let lost = self.lost_events.load(Ordering::Relaxed);
         to.single("hydrant_ingest_event_losses_total", MetricKind::Counter, help, lost);
@@ -149,4 +152,20 @@ fn write_ingest(to: &mut Exposition, values: &StatusValues) {
     let mut family = to.family("hydrant_ingest_disagreements_total", MetricKind::Counter, help);
     family.put(&[("what", "state")], counters.state_disagreements);
     family.put(&[("what", "rest")], counters.rest_disagreements);
+}
+
+fn write_reports(to: &mut Exposition, values: &StatusValues) {
+    let counters = values.counters;
+    let help = "Faults that replicas reported to this ingester while it led, by the result of their check.";
+    let mut family = to.family("hydrant_ingest_reports_total", MetricKind::Counter, help);
+    for (outcome, count) in REPORT_OUTCOMES.into_iter().zip(counters.reports) {
+        family.put(&[("outcome", outcome)], count);
+    }
+    let help = "Damages of its own log behind which this ingester continued to append.";
+    let passed = counters.passed_damages;
+    to.single("hydrant_ingest_passed_damages_total", MetricKind::Counter, help, passed);
+    let help = "1 if readers need a snapshot of a block behind a damage of the log, until this ingester or a replica \
+                has written it.";
+    let needs_snapshot = u8::from(values.needs_snapshot);
+    to.single("hydrant_ingest_snapshot_needed", MetricKind::Gauge, help, needs_snapshot);
 }

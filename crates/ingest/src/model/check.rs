@@ -58,7 +58,7 @@ fn check_epoch(world: &World, epoch: u64) -> Replay {
     let seed = world.config.seed;
     let mut reader = RecordReader::new();
     let mut replay = Replay::default();
-    for message in world.space.stored_messages(epoch) {
+    for message in world.appended_messages(epoch) {
         let is_head = message.kind == MessageKind::Head;
         let read = match reader.push(is_head, message.payload) {
             Ok(read) => read,

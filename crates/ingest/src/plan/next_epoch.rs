@@ -1,9 +1,10 @@
 //! The decision to open a new epoch: the log cannot be continued, or an ingester has created an epoch without records.
 //!
 //! Causes: the log was deleted, replaced or emptied; own blocks have a gap; a record that this ingester needs is
-//! damaged for all readers.
+//! damaged for all readers; the log stores no more whole records. A damage alone is not a cause: the leader appends
+//! behind it.
 //! Cost: nothing is appended by this ingester until the snapshot of the new epoch is written.
-//! Not here: the steps of an opening (`opening`).
+//! Not here: the steps of an opening (`opening`), damages behind which the log continues (`reports`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,14 @@ impl Plan {
         let wait = if self.is_leader() { Duration::ZERO } else { self.config.lease * WAIT_LEASES };
         let until = now.elapsed + wait;
         self.start_opening(epoch + 1, reason, OpeningStep::Waiting { until }, false);
+    }
+
+    /// Opens an epoch after one that has no whole record behind a reported message.
+    pub(super) fn end_unreadable_epoch(&mut self, sequence: u64, now: Now) {
+        let Phase::Following(following) = &self.phase else { return };
+        let epoch = following.epoch;
+        let reason = format!("the log stores no whole record after message {sequence}");
+        self.replace_epoch(epoch, reason.into(), now);
     }
 
     /// Waits for the first record of an epoch that another ingester has created, and appends it otherwise.

@@ -150,6 +150,12 @@ impl Following {
         self.stream = RecordStream::after_record(self.stream.record_end());
     }
 
+    /// Reads from the end of the known chain on. A leader does not need the messages before it.
+    pub(super) fn skip_to_end(&mut self) {
+        self.has_reader = false;
+        self.stream = RecordStream::after_record(self.chain.position());
+    }
+
     /// Asks for the extent of the log, and reads again.
     pub(super) fn measure_again(&mut self) {
         self.reopen_reader();

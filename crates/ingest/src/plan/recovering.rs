@@ -144,13 +144,17 @@ impl Plan {
     }
 
     /// Counts a message that a reader did not get past. Whole records before it say nothing about it, so it has a count
-    /// of its own. Returns `true` if the log is replaced, after several times.
+    /// of its own. After several times a leader passes over a message of its own. Otherwise the log is replaced, and
+    /// this returns `true`.
     pub(super) fn replace_at_obstacle(&mut self, epoch: u64, sequence: u64, now: Now) -> bool {
         self.note_damage(Damage { what: "missing", number: 0, sequence });
         let earlier = self.obstacle.take();
         let earlier = earlier.filter(|it| it.epoch == epoch && it.sequence == sequence);
         let times = earlier.map_or(0, |it| it.times) + 1;
         if times > DAMAGES_MAX {
+            if self.pass_damage("missing", sequence) {
+                return false;
+            }
             self.replace_epoch(epoch, "a message of the log is missing or damaged".into(), now);
             return true;
         }
@@ -186,11 +190,16 @@ impl Plan {
         }
     }
 
-    /// Reads a damaged record again. After several times the log is replaced.
+    /// Reads a damaged record again. After several times a leader passes over a record of its own. Otherwise the log is
+    /// replaced.
     pub(super) fn handle_damage(&mut self, epoch: u64, damage: Damage, now: Now) {
+        let Damage { what, sequence, .. } = damage;
         self.note_damage(damage);
         self.damages += 1;
         if self.damages > DAMAGES_MAX {
+            if self.pass_damage(what, sequence) {
+                return;
+            }
             return self.replace_epoch(epoch, "a record of the log is damaged".into(), now);
         }
         match &mut self.phase {

@@ -75,46 +75,6 @@ fn a_log_with_a_damaged_body_is_replaced() {
     assert!(reason.contains("a record of the log is damaged"), "{reason}");
 }
 
-#[test]
-fn a_leader_finds_that_its_own_record_was_stored_damaged() {
-    let mut plan = plan(usize::MAX);
-    lead(&mut plan);
-    plan.handle(frozen(1, Ok(content(1, false))), NOW);
-    let Action::Append(batch) = plan.next_action(NOW) else { panic!("it appends") };
-    let mut messages = number_messages(&batch.messages);
-    let last = batch.chain.position();
-    plan.handle(Input::Done(Outcome::Appended(Ok(last))), NOW);
-    for message in &mut messages {
-        message.sequence += batch.after;
-    }
-    let body = messages.last_mut().expect("the block has bodies");
-    let mut payload = body.payload.to_vec();
-    payload[0] ^= 1;
-    body.payload = payload.into();
-    let mut elapsed = Duration::ZERO;
-    for _ in 0..100 {
-        let now = Now { elapsed, unix_ms: 2 };
-        messages.iter().for_each(|it| plan.handle(Input::Message(it.clone()), now));
-        match plan.next_action(now) {
-            Action::Read(after) => {
-                assert_eq!(after, batch.after, "it reads the damaged record again");
-                plan.handle(Input::Done(Outcome::ReaderOpened(Ok(()))), now);
-            }
-            Action::FindEpoch => {
-                plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), now);
-            }
-            Action::RetainView => {
-                let outcome = retain_root_view(&plan);
-                plan.handle(Input::Done(outcome), now);
-            }
-            Action::WriteSnapshot(request) => return assert_eq!(request.epoch, 1),
-            Action::Wait(until) => elapsed = until.expect("a time"),
-            other => panic!("{other:?}"),
-        }
-    }
-    panic!("no epoch is opened");
-}
-
 /// Reads the extent after an append without a reply, until the plan does something else, or the time ends.
 fn ask_tail(plan: &mut Plan, last: u64, from: Duration, until: Duration) -> Option<Action> {
     let mut elapsed = from;
