@@ -2,6 +2,7 @@
 //!
 //! Shape: [`Driver::run`] waits for own events, messages, the outcome of the operation and the plan's time. Each goes
 //! into the plan, and the plan's next action is started.
+//! Bounds: an operation on the log without an outcome fails after its time limit (`time_limit`).
 //! Not here: decisions (`plan`).
 
 use std::pin::pin;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use replicated_log::{AppendError, Log, LogError, LogReader, LogSpace, ReadError, StoredMessage};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::batch::Batch;
 use crate::config::check_durability;
@@ -23,6 +24,7 @@ use crate::plan::{
     Action, AppendFailure, Input, KnownSnapshot, Now, Outcome, Plan, ReadFailure, SnapshotRequest,
 };
 use crate::status::{IngestStatus, StatusValues};
+use crate::time_limit::TimeLimit;
 use crate::upkeep::{
     DueSnapshot, Findings, SnapshotCause, Sources, Upkeep, UpkeepConfig, UpkeepEvent,
 };
@@ -38,6 +40,8 @@ pub(crate) struct Driver {
     pub(crate) upkeep: UpkeepConfig,
     pub(crate) status: Arc<IngestStatus>,
     pub(crate) allow_data_loss: bool,
+    /// The servers of the log, for lines about their silence.
+    pub(crate) log_name: Arc<str>,
     /// Time limit of the last appends.
     pub(crate) drain: Duration,
     /// The time in milliseconds since 1970.
@@ -174,6 +178,7 @@ impl Running {
         let now = self.now();
         let action = self.driver.plan.next_action(now);
         self.log_notices();
+        let limit = TimeLimit::for_action(&action);
         match action {
             Action::Wait(None) => return None,
             Action::Wait(Some(until)) => return self.started_at.checked_add(until),
@@ -181,7 +186,26 @@ impl Running {
             Action::Read(after) => self.start_reader(after),
             other => self.operation = Some(self.operation(other, now)),
         }
+        if let Some(limit) = limit {
+            self.limit_operation(limit);
+        }
         None
+    }
+
+    /// Ends the operation with a failure if it has no outcome in time.
+    fn limit_operation(&mut self, limit: TimeLimit) {
+        let Some(operation) = self.operation.take() else { return };
+        let lines = self.lines.clone();
+        let log_name = Arc::clone(&self.driver.log_name);
+        self.operation = Some(Box::pin(async move {
+            match timeout(limit.limit, operation).await {
+                Ok(finished) => finished,
+                Err(_) => {
+                    lines.report(&limit.to_error(&log_name));
+                    Finished::Outcome(limit.outcome)
+                }
+            }
+        }));
     }
 
     fn operation(&mut self, action: Action, now: Now) -> BoxFuture<'static, Finished> {
@@ -345,8 +369,15 @@ impl Running {
             bytes: own.bytes() as u64,
             dropped_blocks: own.dropped_blocks(),
             needs_snapshot: plan.needed_snapshot().is_some(),
+            unanswered_since: self.find_unanswered(),
             is_stopped: self.is_stopped,
         });
+    }
+
+    /// Returns the start of the oldest operation on the log without a response.
+    fn find_unanswered(&self) -> Option<Instant> {
+        let since = self.driver.plan.unanswered_since()?;
+        self.started_at.checked_add(since)
     }
 
     /// Starts the look of a leader.
@@ -414,7 +445,7 @@ impl Running {
 
     fn log_notices(&mut self) {
         for notice in self.driver.plan.take_notices() {
-            log_notice(&notice);
+            log_notice(&notice, &self.driver.log_name);
         }
     }
 

@@ -32,6 +32,7 @@ mod report_search;
 mod scan;
 mod sink;
 mod status;
+mod time_limit;
 mod upkeep;
 
 pub use config::{ChainFacts, IngestConfig, IngestError, check_durability};

@@ -16,6 +16,7 @@ mod phase;
 mod recovering;
 mod report_book;
 mod reports;
+mod silence;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,8 @@ pub(crate) use self::action::{
 use self::phase::Phase;
 pub(crate) use self::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
 use self::report_book::ReportBook;
+pub(crate) use self::silence::SILENCE_MAX;
+use self::silence::{Silence, SilenceChange};
 use crate::log_chain::Damage;
 use crate::own_chain::{OwnChain, OwnEvent, OwnStart};
 
@@ -94,6 +97,8 @@ pub(crate) struct PlanCounters {
     pub(crate) reports: [u64; REPORT_OUTCOMES.len()],
     /// Damages of its own log that a leader has passed over.
     pub(crate) passed_damages: u64,
+    /// Times that the log was silent.
+    pub(crate) silences: u64,
 }
 
 /// The parts of records that [`Damage`] names.
@@ -124,6 +129,7 @@ pub(crate) struct Plan {
     snapshots: Option<FoundSnapshots>,
     /// The reports of the followed epoch, and the snapshots that they require.
     reports: ReportBook,
+    silence: Silence,
     /// Damaged records since the last whole one.
     damages: u32,
     /// The message that the last reader did not get past.
@@ -148,6 +154,7 @@ impl Plan {
             last_term: 0,
             snapshots: None,
             reports: ReportBook::default(),
+            silence: Silence::default(),
             damages: 0,
             obstacle: None,
             truncated_at: None,
@@ -160,12 +167,20 @@ impl Plan {
     pub(crate) fn handle(&mut self, input: Input, now: Now) {
         match input {
             Input::Own(event) => self.handle_own(event, now),
-            Input::Message(message) => self.handle_message(&message, now),
-            Input::ReadFailed(failure) => self.handle_read_failure(failure, now),
+            Input::Message(message) => {
+                let change = self.silence.note_progress(now.elapsed);
+                self.note_silence_change(change);
+                self.handle_message(&message, now);
+            }
+            Input::ReadFailed(failure) => {
+                self.note_response(failure != ReadFailure::Failed, now);
+                self.handle_read_failure(failure, now);
+            }
             Input::Reported(report) => self.handle_report(&report, now),
             Input::Snapshot(snapshot) => self.note_snapshot(snapshot),
             Input::Done(outcome) => {
                 self.is_busy = false;
+                self.note_outcome(&outcome, now);
                 self.handle_outcome(outcome, now);
             }
         }
@@ -193,6 +208,9 @@ impl Plan {
             Phase::Stopped => Action::Stop,
         };
         self.is_busy = !matches!(action, Action::Wait(_) | Action::Stop);
+        if self.is_busy && !matches!(action, Action::RetainView | Action::WriteSnapshot(_)) {
+            self.silence.start_operation(now.elapsed);
+        }
         action
     }
 
@@ -222,6 +240,11 @@ impl Plan {
             record: following.chain.last_number(),
             needed_after: following.chain.needed_after(),
         })
+    }
+
+    /// Returns the start of the oldest operation on the log without a response, since the last response.
+    pub(crate) fn unanswered_since(&self) -> Option<Duration> {
+        self.silence.unanswered_since()
     }
 
     /// Returns the record of an own final block, if this ingester leads. `None` for the block that the epoch starts
@@ -361,6 +384,52 @@ impl Plan {
             self.counters.damages[kind] += 1;
         }
         self.notices.push(Notice::Damaged(damage));
+    }
+
+    /// Notes whether the log has responded to an operation.
+    fn note_outcome(&mut self, outcome: &Outcome, now: Now) {
+        let has_response = match outcome {
+            // A reader is opened without a request, and the store is not the log.
+            Outcome::ReaderOpened(Ok(()))
+            | Outcome::ViewRetained(_)
+            | Outcome::SnapshotWritten(_) => return self.silence.end_operation(),
+            Outcome::Appended(result) => {
+                let change = match result {
+                    Err(AppendFailure::Unknown) => self.silence.note_append_failure(now.elapsed),
+                    _ => self.silence.note_progress(now.elapsed),
+                };
+                self.silence.end_operation();
+                return self.note_silence_change(change);
+            }
+            Outcome::ChainChecked(result) => result.is_ok(),
+            Outcome::EpochFound(result) => result.is_ok(),
+            Outcome::TailRead(result) => result.is_ok(),
+            Outcome::EpochOpened(result)
+            | Outcome::ReaderOpened(result)
+            | Outcome::EpochCreated(result) => result.is_ok(),
+        };
+        self.note_response(has_response, now);
+        self.silence.end_operation();
+    }
+
+    /// Notes whether the log has responded to anything other than an append.
+    fn note_response(&mut self, has_response: bool, now: Now) {
+        let change = match has_response {
+            true => self.silence.note_response(now.elapsed),
+            false => self.silence.note_failure(now.elapsed),
+        };
+        self.note_silence_change(change);
+    }
+
+    fn note_silence_change(&mut self, change: Option<SilenceChange>) {
+        match change {
+            Some(SilenceChange::Started) => {
+                self.counters.silences += 1;
+                self.notices.push(Notice::Silent);
+            }
+            Some(SilenceChange::Ended { after }) => self.notices.push(Notice::Responds { after }),
+            None => {}
+        }
     }
 
     fn note_read_failure(&mut self, failure: ReadFailure) {

@@ -178,6 +178,10 @@ pub(crate) enum Notice {
     Reported { sequence: u64, what: String, outcome: ReportOutcome },
     /// The leader appends behind a damaged message, after the end of its log.
     PassesDamage { sequence: u64, end: u64 },
+    /// The log does not respond.
+    Silent,
+    /// The log responds again after this time.
+    Responds { after: Duration },
     /// A batch was refused.
     RefusedBatch(String),
     /// Blocks were dropped while the snapshot of a new epoch was written, which is written again.
