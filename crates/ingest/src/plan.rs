@@ -30,7 +30,7 @@ pub(crate) use self::action::{
     Action, AppendFailure, CheckedReport, FoundSnapshots, Input, KnownSnapshot, LoggedBlock,
     Notice, Outcome, REPORT_OUTCOMES, ReadFailure, ReportOutcome,
 };
-use self::phase::Phase;
+use self::phase::{Phase, Rejoin};
 pub(crate) use self::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
 use self::report_book::ReportBook;
 pub(crate) use self::silence::SILENCE_MAX;
@@ -129,6 +129,8 @@ pub(crate) struct Plan {
     snapshots: Option<FoundSnapshots>,
     /// The reports of the followed epoch, and the snapshots that they require.
     reports: ReportBook,
+    /// The epoch that was given up at a damage.
+    rejoin: Option<Rejoin>,
     silence: Silence,
     /// Damaged records since the last whole one.
     damages: u32,
@@ -154,6 +156,7 @@ impl Plan {
             last_term: 0,
             snapshots: None,
             reports: ReportBook::default(),
+            rejoin: None,
             silence: Silence::default(),
             damages: 0,
             obstacle: None,

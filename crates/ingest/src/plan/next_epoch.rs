@@ -1,19 +1,22 @@
 //! The decision to open a new epoch: the log cannot be continued, or an ingester has created an epoch without records.
 //!
 //! Causes: the log was deleted, replaced or emptied; own blocks have a gap; a record that this ingester needs is
-//! damaged for all readers; the log stores no more whole records. A damage alone is not a cause: the leader appends
-//! behind it.
+//! damaged for all readers, and no other ingester appends; the log stores no more whole records. A damage alone is not
+//! a cause: the leader appends behind it, and others recover the epoch from behind it.
 //! Cost: nothing is appended by this ingester until the snapshot of the new epoch is written.
 //! Not here: the steps of an opening (`opening`), damages behind which the log continues (`reports`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::phase::{Opening, OpeningStep, Phase};
+use super::phase::{Opening, OpeningStep, Phase, Rejoin};
 use super::{Now, Plan};
 
 /// Leases in which another ingester may open the epoch.
 const WAIT_LEASES: u32 = 4;
+/// Times that an ingester recovers an epoch behind a damage. Each takes [`WAIT_LEASES`], and the root passes the damage
+/// after some 13 s on a healthy chain.
+const REJOINS_MAX: u32 = 20;
 
 impl Plan {
     /// Opens this epoch or a later one without delay.
@@ -26,6 +29,45 @@ impl Plan {
         let wait = if self.is_leader() { Duration::ZERO } else { self.config.lease * WAIT_LEASES };
         let until = now.elapsed + wait;
         self.start_opening(epoch + 1, reason, OpeningStep::Waiting { until }, false);
+    }
+
+    /// Gives up an epoch at a damaged message. If another ingester appends to it, this one recovers the epoch from
+    /// behind the damage once the root is there. Otherwise the epoch is replaced.
+    pub(super) fn give_up_epoch(&mut self, epoch: u64, damaged: u64, reason: Arc<str>, now: Now) {
+        let last = match &self.phase {
+            Phase::Following(following) => following.known_last,
+            Phase::Recovering(recovering) => recovering.tail.last,
+            _ => 0,
+        };
+        let earlier = self.rejoin.take().filter(|it| it.epoch == epoch);
+        let times = earlier.as_ref().map_or(0, |it| it.times) + 1;
+        let damaged = earlier.map_or(0, |it| it.damaged).max(damaged);
+        if !self.is_leader() && last > 0 && times <= REJOINS_MAX {
+            let reason = Arc::clone(&reason);
+            let rejoin = Rejoin { epoch, damaged, last, times, needs_growth: true, reason };
+            self.rejoin = Some(rejoin);
+        }
+        self.damages = 0;
+        self.replace_epoch(epoch, reason, now);
+    }
+
+    /// Returns the epoch to recover again instead of a new one after it, if it still is the newest one.
+    pub(super) fn find_rejoin(&self, newest: Option<u64>) -> Option<u64> {
+        let rejoin = self.rejoin.as_ref()?;
+        newest.filter(|newest| *newest == rejoin.epoch)
+    }
+
+    /// Returns the reason of a new epoch if a log that was given up has not grown: no other ingester appends to it.
+    pub(super) fn end_rejoin(&mut self, epoch: u64, last: u64) -> Option<Arc<str>> {
+        let rejoin = self.rejoin.as_mut()?;
+        if rejoin.epoch == epoch {
+            if !std::mem::take(&mut rejoin.needs_growth) || last > rejoin.last {
+                return None;
+            }
+            return self.rejoin.take().map(|it| it.reason);
+        }
+        self.rejoin = None;
+        None
     }
 
     /// Opens an epoch after one that has no whole record behind a reported message.

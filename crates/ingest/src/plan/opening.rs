@@ -60,8 +60,9 @@ impl Plan {
         if !matches!(opening.step, OpeningStep::Looking) || opening.exists {
             return;
         }
-        match newest.filter(|newest| *newest >= opening.epoch) {
-            Some(newest) => self.connect(newest),
+        let newer = newest.filter(|newest| *newest >= opening.epoch);
+        match newer.or_else(|| self.find_rejoin(newest)) {
+            Some(epoch) => self.connect(epoch),
             None => self.expect_snapshot(),
         }
     }

@@ -7,6 +7,7 @@
 use replicated_log::{StoredMessage, Tail};
 
 use super::phase::{Following, Phase, Recovering};
+use super::reports::STORED_DAMAGES;
 use super::{Action, DAMAGES_MAX, Now, Obstacle, Plan, READ_TIME_MAX, ReadFailure};
 use crate::log_chain::Damage;
 use crate::record_stream::{RecordStream, StreamError};
@@ -57,7 +58,12 @@ impl Plan {
                 if let Some(sequence) = hole {
                     return self.handle_read_failure(ReadFailure::Damaged { sequence }, now);
                 }
-                let recovering = Recovering::new(epoch, tail, FIRST_WINDOW);
+                if let Some(reason) = self.end_rejoin(epoch, tail.last) {
+                    return self.open_epoch(epoch + 1, reason);
+                }
+                let damaged = self.rejoin.as_ref().map_or(0, |it| it.damaged);
+                let after = damaged.min(tail.last - 1);
+                let recovering = Recovering::new(epoch, tail, FIRST_WINDOW, after);
                 self.phase = Phase::Recovering(Box::new(recovering));
             }
             // Confirmed messages are gone: the log was created again, or restored from an older backup.
@@ -155,7 +161,8 @@ impl Plan {
             if self.pass_damage("missing", sequence) {
                 return false;
             }
-            self.replace_epoch(epoch, "a message of the log is missing or damaged".into(), now);
+            let reason = "a message of the log is missing or damaged".into();
+            self.give_up_epoch(epoch, sequence, reason, now);
             return true;
         }
         self.obstacle = Some(Obstacle { epoch, sequence, times });
@@ -200,7 +207,11 @@ impl Plan {
             if self.pass_damage(what, sequence) {
                 return;
             }
-            return self.replace_epoch(epoch, "a record of the log is damaged".into(), now);
+            let reason = "a record of the log is damaged".into();
+            return match STORED_DAMAGES.contains(&what) {
+                true => self.give_up_epoch(epoch, sequence, reason, now),
+                false => self.replace_epoch(epoch, reason, now),
+            };
         }
         match &mut self.phase {
             Phase::Following(following) => following.reopen_reader(),
@@ -222,13 +233,17 @@ impl Plan {
             self.damages = 0;
             return self.start_following(Following::new(epoch, chain, stream, now.elapsed));
         }
-        let is_whole =
-            recovering.tail.last.saturating_sub(recovering.window) < recovering.tail.first;
-        if is_whole {
-            return self.replace_epoch(epoch, "the log begins above its root".into(), now);
+        let Recovering { after, window, .. } = **recovering;
+        if recovering.is_whole() {
+            let reason = "the log begins above its root".into();
+            return match after {
+                0 => self.replace_epoch(epoch, reason, now),
+                // The root is not behind the damage yet.
+                _ => self.give_up_epoch(epoch, after, reason, now),
+            };
         }
-        let window = recovering.window * WINDOW_FACTOR;
-        let recovering = Recovering::new(epoch, recovering.tail.clone(), window);
+        let tail = recovering.tail.clone();
+        let recovering = Recovering::new(epoch, tail, window * WINDOW_FACTOR, after);
         self.phase = Phase::Recovering(Box::new(recovering));
     }
 }

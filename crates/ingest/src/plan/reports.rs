@@ -14,7 +14,7 @@ use super::{CheckedReport, KnownSnapshot, Notice, Now, Plan, ReportOutcome};
 use crate::scan::ScanResult;
 
 /// Damages of a stored message. All others may be those of another log.
-const STORED_DAMAGES: [&str; 5] = ["missing", "body", "digest", "value", "length"];
+pub(super) const STORED_DAMAGES: [&str; 5] = ["missing", "body", "digest", "value", "length"];
 
 impl Plan {
     /// Handles a report of the followed epoch, if this ingester leads. The same report is found again and again.

@@ -137,6 +137,7 @@ fn a_follower_replaces_a_log_that_stops_delivering() {
         let now = Now { elapsed, unix_ms: 2 };
         let outcome = match plan.next_action(now) {
             Action::Read(_) => Outcome::ReaderOpened(Ok(())),
+            Action::OpenEpoch(0) => Outcome::EpochOpened(Ok(())),
             Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
             Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
             Action::RetainView => return,
@@ -160,4 +161,60 @@ fn a_log_that_counts_a_message_it_lost_is_replaced() {
         }
     });
     assert!(reason.contains("a message of the log is missing"), "{reason}");
+}
+
+#[test]
+fn a_follower_recovers_an_epoch_behind_a_damage() {
+    let mut log = OtherLog::new();
+    log.push_block(&content(1, false), 5);
+    let damaged = log.messages.len();
+    for slot in 2..=8 {
+        log.push_block(&content(slot, false), slot + 5);
+    }
+    let block = |slot| BlockName { slot, number: slot + 6 };
+    log.push_marks(vec![
+        Mark::TipMoved(block(8)),
+        Mark::Confirmed(block(8)),
+        Mark::Rooted(block(4)),
+    ]);
+    let mut stored = number_messages(&log.messages);
+    stored.iter_mut().for_each(|message| message.pending = 0);
+    let mut payload = stored[damaged - 1].payload.to_vec();
+    payload[0] ^= 1;
+    stored[damaged - 1].payload = payload.into();
+
+    let mut plan = plan(usize::MAX);
+    follow(&mut plan, &log.messages[..1]);
+    stored[1..damaged].iter().for_each(|it| plan.handle(Input::Message(it.clone()), NOW));
+    let mut last = damaged as u64;
+    let end = stored.len() as u64;
+    let mut elapsed = Duration::ZERO;
+    for _ in 0..200 {
+        let now = Now { elapsed, unix_ms: 2 };
+        if plan.followed_log().is_some_and(|followed| followed.position == end) {
+            return assert_eq!(plan.counters().epochs_opened, 0);
+        }
+        let outcome = match plan.next_action(now) {
+            Action::Read(after) => {
+                plan.handle(Input::Done(Outcome::ReaderOpened(Ok(()))), now);
+                let read = stored.iter().filter(|it| it.sequence > after && it.sequence <= last);
+                read.for_each(|it| plan.handle(Input::Message(it.clone()), now));
+                continue;
+            }
+            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
+            Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
+            Action::OpenEpoch(0) => {
+                // The leader has appended meanwhile.
+                last = end;
+                Outcome::EpochOpened(Ok(()))
+            }
+            Action::Wait(until) => {
+                elapsed = until.expect("a time");
+                continue;
+            }
+            other => panic!("{other:?}"),
+        };
+        plan.handle(Input::Done(outcome), now);
+    }
+    panic!("the epoch is not recovered");
 }
