@@ -1,7 +1,7 @@
 //! The list of snapshots, and the removal of old ones.
 //!
-//! A snapshot is usable for readers of its epoch of the log only. So each epoch is counted alone: snapshots that replicas
-//! still write in the old epoch do not crowd out the one that opens the next.
+//! A snapshot is usable for readers of its generation of the log only. So each generation is counted alone: snapshots
+//! that replicas still write in the old generation do not crowd out the one that opens the next.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -46,13 +46,14 @@ pub async fn newest_snapshots(
 /// wrong, more or fewer young snapshots are retained.
 #[derive(Clone, Copy, Debug)]
 pub struct RemovalRules {
-    /// Number of the newest intact snapshots of the newest epoch that stay. Until it has as many, those of older epochs stay
-    /// too.
+    /// Number of the newest intact snapshots of the newest generation that stay. Until it has as many, those of older
+    /// generations stay too.
     pub keep: usize,
-    /// The newest epoch of the log. Snapshots of a later one, which is about to be opened, stay.
-    pub newest_epoch: u64,
-    /// Sequence of the oldest message of the newest epoch. The newest snapshot of this epoch at or before it stays. While
-    /// it is the first message, so do the snapshots that open the epoch, one of which that message names.
+    /// The newest generation of the log. Snapshots of a later one, which is about to be opened, stay.
+    pub newest_generation: u64,
+    /// Sequence of the oldest message of the newest generation. The newest snapshot of this generation at or before it
+    /// stays. While it is the first message, so do the snapshots that open the generation, one of which that message
+    /// names.
     pub needed: Option<u64>,
     /// Age below which a snapshot stays: the time of several loads, because a load may be running.
     pub younger_than: Duration,
@@ -61,7 +62,8 @@ pub struct RemovalRules {
 }
 
 /// Removes the snapshots of a cluster that no rule keeps. Removes parts without a manifest too, if they are of a block below
-/// those of all that stay, and not of an epoch that is about to be opened. Returns the number of objects that were removed.
+/// those of all that stay, and not of a generation that is about to be opened. Returns the number of objects that were
+/// removed.
 /// Cost: a request for the manifest of each snapshot.
 ///
 /// # Errors
@@ -73,9 +75,9 @@ pub async fn remove_old_snapshots(
     rules: &RemovalRules,
 ) -> Result<usize, DepotError> {
     let mut keys = newest_snapshots(depot, cluster).await?;
-    keys.retain(|key| key.epoch <= rules.newest_epoch);
-    // Whether snapshots of older epochs go depends on those of the newest one.
-    keys.sort_by_key(|key| key.epoch != rules.newest_epoch);
+    keys.retain(|key| key.generation <= rules.newest_generation);
+    // Whether snapshots of older generations go depends on those of the newest one.
+    keys.sort_by_key(|key| key.generation != rules.newest_generation);
     let mut survey = SnapshotSurvey::new(rules);
     for key in keys {
         survey.examine(depot, &key).await?;
@@ -101,7 +103,7 @@ struct SnapshotSurvey<'a> {
     obsolete: BTreeSet<String>,
     /// The lowest slot of those that stay.
     oldest_kept: Option<Slot>,
-    /// Number of intact snapshots of the newest epoch.
+    /// Number of intact snapshots of the newest generation.
     intact: usize,
     is_needed_found: bool,
 }
@@ -118,13 +120,13 @@ impl<'a> SnapshotSurvey<'a> {
         }
     }
 
-    /// Whether as many newer snapshots of the newest epoch were found as the rules keep.
+    /// Whether as many newer snapshots of the newest generation were found as the rules keep.
     fn is_full(&self) -> bool {
         self.intact >= self.rules.keep
     }
 
-    /// Reads a manifest, and decides about its snapshot. Those of the newest epoch come first, the newest of each epoch
-    /// before older ones.
+    /// Reads a manifest, and decides about its snapshot. Those of the newest generation come first, the newest of each
+    /// generation before older ones.
     async fn examine(&mut self, depot: &Depot, key: &ManifestKey) -> Result<(), DepotError> {
         let dir = key.dir().to_owned();
         let manifest = match load_manifest(depot, &key.key, None).await {
@@ -148,20 +150,20 @@ impl<'a> SnapshotSurvey<'a> {
         } else {
             self.obsolete.insert(dir);
         }
-        self.intact += usize::from(manifest.epoch == self.rules.newest_epoch);
+        self.intact += usize::from(manifest.generation == self.rules.newest_generation);
         Ok(())
     }
 
     fn must_stay(&mut self, manifest: &Manifest) -> bool {
-        let RemovalRules { newest_epoch, needed, younger_than, now_ms, .. } = *self.rules;
+        let RemovalRules { newest_generation, needed, younger_than, now_ms, .. } = *self.rules;
         let younger_than_ms = u64::try_from(younger_than.as_millis()).unwrap_or(u64::MAX);
         let is_young = manifest.made_at_ms.saturating_add(younger_than_ms) > now_ms;
-        let needed = needed.filter(|_| manifest.epoch == newest_epoch);
+        let needed = needed.filter(|_| manifest.generation == newest_generation);
         let is_needed =
             !self.is_needed_found && needed.is_some_and(|needed| manifest.position <= needed);
         self.is_needed_found |= is_needed;
-        let opens_epoch = manifest.position == 0 && needed.is_some_and(|needed| needed <= 1);
-        !self.is_full() || is_young || is_needed || opens_epoch
+        let opens_generation = manifest.position == 0 && needed.is_some_and(|needed| needed <= 1);
+        !self.is_full() || is_young || is_needed || opens_generation
     }
 
     /// Returns whether the objects of a snapshot go. One without a manifest was given up by its writer, or is written while
@@ -171,7 +173,7 @@ impl<'a> SnapshotSurvey<'a> {
         let is_below = self.oldest_kept.is_some_and(|oldest| snapshot.slot < oldest);
         let is_abandoned = self.is_full()
             && is_below
-            && snapshot.epoch <= self.rules.newest_epoch
+            && snapshot.generation <= self.rules.newest_generation
             && !self.kept.contains(dir);
         self.obsolete.contains(dir) || is_abandoned
     }

@@ -2,10 +2,10 @@
 //!
 //! | object | holds |
 //! |--------|-------|
-//! | `faults/<cluster>/<epoch>-<sequence>` | lines `key=value`: the fields of [`FaultReport`] |
+//! | `faults/<cluster>/<generation>-<sequence>` | lines `key=value`: the fields of [`FaultReport`] |
 //!
 //! Numbers in the name have leading zeros. Replicas that stop at the same message write one object. A reader ignores
-//! keys that it does not know. A report is of no more interest once a newer epoch of the log has its first record.
+//! keys that it does not know. A report is of no more interest once a newer generation of the log has its first record.
 //! Invariant: a report is the word of one replica. Only its position counts, which the leader checks in the log.
 //! Not here: when a replica reports (`replica`), and the reaction of the leader (`ingest`): it writes a snapshot of a
 //! block behind the fault.
@@ -69,9 +69,9 @@ impl FaultScope {
 pub struct FaultReport {
     /// Name of the cluster.
     pub cluster: String,
-    /// The epoch of the log that cannot be continued.
-    pub epoch: u64,
-    /// Sequence of the last message of the newest whole record that was read; 0 if none of the epoch was.
+    /// The generation of the log that cannot be continued.
+    pub generation: u64,
+    /// Sequence of the last message of the newest whole record that was read; 0 if none of the generation was.
     pub sequence: u64,
     /// Number of that record.
     pub record: u64,
@@ -90,33 +90,34 @@ pub fn fault_report_dir(cluster: &str) -> String {
     format!("{ROOT}/{cluster}")
 }
 
-/// Parses the epoch and the sequence in the key of a report. Returns `None` for any other object.
+/// Parses the generation and the sequence in the key of a report. Returns `None` for any other object.
 pub fn parse_fault_report_key(key: &str) -> Option<(u64, u64)> {
     let (dir, name) = key.rsplit_once('/')?;
     let (root, cluster) = dir.split_once('/')?;
-    let (epoch, sequence) = name.split_once('-')?;
-    let numbers = (epoch.parse().ok()?, sequence.parse().ok()?);
+    let (generation, sequence) = name.split_once('-')?;
+    let numbers = (generation.parse().ok()?, sequence.parse().ok()?);
     let is_report = root == ROOT && fault_report_key(cluster, numbers.0, numbers.1) == key;
     is_report.then_some(numbers)
 }
 
-/// Returns the key of the report of a position. Keys of an epoch are in the order of their sequences.
-pub fn fault_report_key(cluster: &str, epoch: u64, sequence: u64) -> String {
-    format!("{}/{epoch:010}-{sequence:020}", fault_report_dir(cluster))
+/// Returns the key of the report of a position. Keys of a generation are in the order of their sequences.
+pub fn fault_report_key(cluster: &str, generation: u64, sequence: u64) -> String {
+    format!("{}/{generation:010}-{sequence:020}", fault_report_dir(cluster))
 }
 
 impl FaultReport {
     /// Returns the key of the object.
     pub fn key(&self) -> String {
-        fault_report_key(&self.cluster, self.epoch, self.sequence)
+        fault_report_key(&self.cluster, self.generation, self.sequence)
     }
 
     /// Returns the content of the object.
     pub fn to_text(&self) -> String {
-        let Self { cluster, epoch, sequence, record, slot, confirmed, what, made_at_ms } = self;
+        let Self { cluster, generation, sequence, record, slot, confirmed, what, made_at_ms } =
+            self;
         format!(
-            "version={VERSION}\ncluster={cluster}\nepoch={epoch}\nsequence={sequence}\nrecord={record}\nslot={slot}\n\
-             confirmed={confirmed}\nwhat={what}\nmade_at_ms={made_at_ms}\n"
+            "version={VERSION}\ncluster={cluster}\ngeneration={generation}\nsequence={sequence}\nrecord={record}\n\
+             slot={slot}\nconfirmed={confirmed}\nwhat={what}\nmade_at_ms={made_at_ms}\n"
         )
     }
 
@@ -136,7 +137,7 @@ impl FaultReport {
         (number("version")? == VERSION).then_some(())?;
         Some(Self {
             cluster: word("cluster")?,
-            epoch: number("epoch")?,
+            generation: number("generation")?,
             sequence: number("sequence")?,
             record: number("record")?,
             slot: number("slot")?,
@@ -160,7 +161,7 @@ mod tests {
     fn report() -> FaultReport {
         FaultReport {
             cluster: "main".to_owned(),
-            epoch: 3,
+            generation: 3,
             sequence: 700,
             record: 41,
             slot: 1_000,
@@ -174,7 +175,7 @@ mod tests {
     fn a_report_is_read_as_it_was_written() {
         let report = report();
         let text = report.to_text();
-        assert!(text.starts_with("version=1\ncluster=main\nepoch=3\n"), "{text}");
+        assert!(text.starts_with("version=1\ncluster=main\ngeneration=3\n"), "{text}");
         assert!(text.len() <= FAULT_REPORT_BYTES_MAX);
         assert_eq!(FaultReport::parse(&text), Some(report.clone()));
         let with_more = format!("{text}later=1\n");
@@ -186,7 +187,7 @@ mod tests {
         let text = report().to_text();
         let newer = text.replace("version=1", "version=2");
         let without_slot = text.replace("\nslot=1000", "");
-        let no_number = text.replace("epoch=3", "epoch=x");
+        let no_number = text.replace("generation=3", "generation=x");
         let no_name = text.replace("what=sum", "what=sum\u{1b}[2J");
         let long_name = text.replace("what=sum", &format!("what={}", "s".repeat(33)));
         for other in ["", &newer, &without_slot, &no_number, &no_name, &long_name] {
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_the_epoch_and_the_sequence() {
+    fn a_key_has_the_generation_and_the_sequence() {
         let key = report().key();
         assert_eq!(key, "faults/main/0000000003-00000000000000000700");
         assert_eq!(parse_fault_report_key(&key), Some((3, 700)));

@@ -19,17 +19,18 @@ pub struct ManifestKey {
     pub cluster: String,
     /// The slot of the snapshot's block.
     pub slot: Slot,
-    /// The epoch of the log. The snapshot that opens an epoch may be of a block that has one in the epoch before.
-    pub epoch: u64,
+    /// The generation of the log. The snapshot that opens a generation may be of a block that has one in the generation
+    /// before.
+    pub generation: u64,
     /// The blockhash of the snapshot's block.
     pub blockhash: Hash,
 }
 
 impl ManifestKey {
-    pub(crate) fn new(cluster: &str, slot: Slot, epoch: u64, blockhash: Hash) -> Self {
-        let dir = format!("{}/{slot:020}-{epoch:010}-{blockhash}", cluster_dir(cluster));
+    pub(crate) fn new(cluster: &str, slot: Slot, generation: u64, blockhash: Hash) -> Self {
+        let dir = format!("{}/{slot:020}-{generation:010}-{blockhash}", cluster_dir(cluster));
         let key = format!("{dir}/{MANIFEST}");
-        Self { key, cluster: cluster.to_owned(), slot, epoch, blockhash }
+        Self { key, cluster: cluster.to_owned(), slot, generation, blockhash }
     }
 
     /// Parses the key of a manifest. Returns `None` for any other object.
@@ -44,9 +45,9 @@ impl ManifestKey {
         let cluster = names.next()?;
         let mut values = names.next()?.split('-');
         let slot = values.next()?.parse::<Slot>().ok()?;
-        let epoch = values.next()?.parse::<u64>().ok()?;
+        let generation = values.next()?.parse::<u64>().ok()?;
         let blockhash = values.next()?.parse::<Hash>().ok()?;
-        let parsed = Self::new(cluster, slot, epoch, blockhash);
+        let parsed = Self::new(cluster, slot, generation, blockhash);
         (parsed.dir() == dir).then_some(parsed)
     }
 

@@ -2,9 +2,9 @@
 //!
 //! | object | holds |
 //! |--------|-------|
-//! | `snap/<cluster>/<slot>-<epoch>-<blockhash>/part-<digest>` | the accounts of a range of addresses, in order |
-//! | `snap/<cluster>/<slot>-<epoch>-<blockhash>/manifest` | written last: the bank, its position in the log, each part |
-//! | `faults/<cluster>/<epoch>-<sequence>` | a fault of the log that a replica reports ([`fault_reports`]) |
+//! | `snap/<cluster>/<slot>-<generation>-<blockhash>/part-<digest>` | the accounts of a range of addresses, in order |
+//! | `snap/<cluster>/<slot>-<generation>-<blockhash>/manifest` | written last: the bank, its position in the log, each part |
+//! | `faults/<cluster>/<generation>-<sequence>` | a fault of the log that a replica reports ([`fault_reports`]) |
 //!
 //! Shape: [`write_snapshot`] takes a finalized view. [`newest_snapshots`] lists manifests, [`load_manifest`] reads one,
 //! and [`load_snapshot_parts`] fills a ledger. [`remove_old_snapshots`] removes old ones. The final blocks of the chain

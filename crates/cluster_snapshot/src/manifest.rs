@@ -33,10 +33,10 @@ const DIGEST_BYTES: usize = 32;
 pub struct Manifest {
     /// The cluster, which names the log too.
     pub cluster: String,
-    /// The epoch of the log.
-    pub epoch: u64,
-    /// Sequence of the last message of the block's record; reading continues after it. 0 for the snapshot that opens an
-    /// epoch.
+    /// The generation of the log.
+    pub generation: u64,
+    /// Sequence of the last message of the block's record; reading continues after it. 0 for the snapshot that opens a
+    /// generation.
     pub position: u64,
     /// The block, and the number of its record.
     pub block: BlockName,
@@ -87,7 +87,7 @@ impl Manifest {
 
     pub(crate) fn manifest_key(&self) -> ManifestKey {
         let blockhash = self.fields.block.blockhash;
-        ManifestKey::new(&self.cluster, self.block.slot, self.epoch, blockhash)
+        ManifestKey::new(&self.cluster, self.block.slot, self.generation, blockhash)
     }
 
     /// Encodes the manifest. The same manifest has the same bytes in every process.
@@ -96,7 +96,7 @@ impl Manifest {
         out.0.extend(MAGIC);
         out.u16(SNAPSHOT_VERSION);
         out.str(&self.cluster);
-        out.u64(self.epoch);
+        out.u64(self.generation);
         out.u64(self.position);
         out.u64(self.block.slot);
         out.u64(self.block.number);
@@ -136,7 +136,7 @@ impl Manifest {
         }
         let manifest = Self {
             cluster: from.str("cluster")?,
-            epoch: from.u64("epoch of the log")?,
+            generation: from.u64("generation of the log")?,
             position: from.u64("position in the log")?,
             block: BlockName { slot: from.u64("slot")?, number: from.u64("record number")? },
             block_digest: RecordDigest(from.key("digest of the block's record")?),

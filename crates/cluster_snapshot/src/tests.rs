@@ -153,7 +153,7 @@ fn source(seed: u64, slot: Slot, accounts: usize) -> Source {
     };
     let facts = SnapshotFacts {
         cluster: CLUSTER.to_owned(),
-        epoch: 1,
+        generation: 1,
         position: slot * 10,
         block: BlockName { slot, number: slot + 1 },
         block_digest: RecordDigest([9; 32]),
@@ -229,18 +229,18 @@ async fn two_writers_of_a_block_make_one_snapshot_in_a_directory() {
 }
 
 #[tokio::test]
-async fn a_block_has_a_snapshot_in_each_epoch_of_the_log() {
+async fn a_block_has_a_snapshot_in_each_generation_of_the_log() {
     let depot = memory();
     let source = source(1, 5, 100);
     let first = write(&depot, &source).await.expect("it is written");
-    let opening = SnapshotFacts { epoch: 2, position: 0, ..source.facts.clone() };
+    let opening = SnapshotFacts { generation: 2, position: 0, ..source.facts.clone() };
     let second = write_snapshot(&depot, &source.view, opening, LIMITS).await;
     let second = second.expect("it is written");
     let keys = newest_snapshots(&depot, CLUSTER).await.expect("a store in memory");
     let keys: Vec<String> = keys.into_iter().map(|key| key.key).collect();
     assert_eq!(keys, [second.key(), first.key()]);
     let manifest = load_manifest(&depot, &second.key(), None).await.expect("it is intact");
-    assert_eq!([manifest.epoch, manifest.position], [2, 0]);
+    assert_eq!([manifest.generation, manifest.position], [2, 0]);
 }
 
 #[tokio::test]
@@ -361,10 +361,10 @@ async fn a_store_with_faults_changes_nothing() {
 /// When the snapshots of the tests were made.
 const MADE_AT_MS: u64 = 1_700_000_000_000;
 
-/// Rules of epoch 1, to which the age of the snapshots does not matter.
+/// Rules of generation 1, to which the age of the snapshots does not matter.
 fn rules(keep: usize, needed: Option<u64>) -> RemovalRules {
     let younger_than = Duration::from_secs(60);
-    RemovalRules { keep, newest_epoch: 1, needed, younger_than, now_ms: MADE_AT_MS + 60_000 }
+    RemovalRules { keep, newest_generation: 1, needed, younger_than, now_ms: MADE_AT_MS + 60_000 }
 }
 
 async fn list_slots(depot: &Depot) -> Vec<Slot> {
@@ -380,8 +380,8 @@ async fn write_at(depot: &Depot, slot: Slot, change: impl FnOnce(&mut SnapshotFa
 }
 
 /// Creates a part of a snapshot without a manifest.
-async fn put_part(depot: &Depot, slot: Slot, epoch: u64) -> String {
-    let key = format!("snap/{CLUSTER}/{slot:020}-{epoch:010}-{}/part-x", Hash::default());
+async fn put_part(depot: &Depot, slot: Slot, generation: u64) -> String {
+    let key = format!("snap/{CLUSTER}/{slot:020}-{generation:010}-{}/part-x", Hash::default());
     depot.put_new(&key, Bytes::new()).await.expect("a store in memory");
     key
 }
@@ -415,34 +415,34 @@ async fn old_snapshots_are_removed_and_needed_ones_stay() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_opens_an_epoch_is_not_crowded_out() {
+async fn a_snapshot_that_opens_a_generation_is_not_crowded_out() {
     let depot = memory();
     for slot in [110, 120, 130, 140] {
         write_at(&depot, slot, |_| {}).await;
     }
     let opening = put_part(&depot, 100, 2).await;
-    // While the epoch is not created, and afterwards.
-    for newest_epoch in [1, 2] {
-        let rules = RemovalRules { newest_epoch, ..rules(3, Some(1)) };
+    // While the generation is not created, and afterwards.
+    for newest_generation in [1, 2] {
+        let rules = RemovalRules { newest_generation, ..rules(3, Some(1)) };
         remove_old_snapshots(&depot, CLUSTER, &rules).await.expect("a store in memory");
         assert!(depot.get(&opening, 0).await.is_ok(), "its writer is not ready");
     }
     assert_eq!(list_slots(&depot).await, [140, 130, 120]);
     depot.delete(&opening).await.expect("a store in memory");
-    let open_epoch = |facts: &mut SnapshotFacts| {
-        facts.epoch = 2;
+    let open_generation = |facts: &mut SnapshotFacts| {
+        facts.generation = 2;
         facts.position = 0;
     };
-    write_at(&depot, 100, open_epoch).await;
+    write_at(&depot, 100, open_generation).await;
     let remove = async |keep, needed| {
-        let rules = RemovalRules { newest_epoch: 2, ..rules(keep, Some(needed)) };
+        let rules = RemovalRules { newest_generation: 2, ..rules(keep, Some(needed)) };
         remove_old_snapshots(&depot, CLUSTER, &rules).await.expect("a store in memory")
     };
     assert_eq!(remove(3, 1).await, 0);
     // Another opener was late. The first message of the log names one of both.
-    write_at(&depot, 105, open_epoch).await;
+    write_at(&depot, 105, open_generation).await;
     for slot in [111, 112] {
-        write_at(&depot, slot, |facts| facts.epoch = 2).await;
+        write_at(&depot, slot, |facts| facts.generation = 2).await;
     }
     assert!(remove(2, 1).await > 0);
     assert_eq!(list_slots(&depot).await, [112, 111, 105, 100]);
@@ -457,8 +457,8 @@ async fn a_young_snapshot_stays_for_those_who_load_it() {
     for slot in 1..=5 {
         write_at(&depot, slot, |facts| facts.made_at_ms = MADE_AT_MS + slot * 1_000).await;
     }
-    // One of the epoch before.
-    write_at(&depot, 6, |facts| facts.epoch = 0).await;
+    // One of the generation before.
+    write_at(&depot, 6, |facts| facts.generation = 0).await;
     // A writer that is slower than those of slots 4 and 5.
     let part = put_part(&depot, 4, 1).await;
     let remove = async |now_ms| {

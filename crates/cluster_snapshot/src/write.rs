@@ -29,9 +29,9 @@ use crate::part_writer::{EncodedPart, PartWriter};
 pub struct SnapshotFacts {
     /// The cluster.
     pub cluster: String,
-    /// The epoch of the log.
-    pub epoch: u64,
-    /// Sequence of the last message of the block's record, or 0 for the snapshot that opens an epoch.
+    /// The generation of the log.
+    pub generation: u64,
+    /// Sequence of the last message of the block's record, or 0 for the snapshot that opens a generation.
     pub position: u64,
     /// The block, and the number of its record.
     pub block: BlockName,
@@ -111,10 +111,11 @@ pub async fn write_snapshot(
 
 /// The manifest of a snapshot without parts.
 fn new_manifest(facts: SnapshotFacts) -> Manifest {
-    let SnapshotFacts { cluster, epoch, position, block, block_digest, fields, made_at_ms } = facts;
+    let SnapshotFacts { cluster, generation, position, block, block_digest, fields, made_at_ms } =
+        facts;
     Manifest {
         cluster,
-        epoch,
+        generation,
         position,
         block,
         block_digest,

@@ -181,7 +181,7 @@ pub(crate) fn replica(flags: &ReplicaFlags) -> Vec<Setting> {
     [
         flag("--replica-lag-max-slots", flags.replica_lag_max_slots, 0..=BILLION, ""),
         flag("--replica-resume-slots", flags.replica_resume_slots, 0..=MILLION, ""),
-        flag("--snapshot-every", flags.snapshot_every, 0..=DAY_MS / 1_000, ", a day"),
+        flag("--snapshot-interval", flags.snapshot_interval, 0..=DAY_MS / 1_000, ", a day"),
         count("--snapshots-kept", flags.snapshots_kept, 1..=1_000),
         count("--load-threads", flags.load_threads, 1..=THREADS_MAX),
     ]

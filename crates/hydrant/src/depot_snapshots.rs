@@ -87,9 +87,9 @@ async fn add_snapshot(depot: &Depot, key: &ManifestKey, checks: bool, listing: &
     };
     let bytes: u64 = manifest.parts.iter().map(|part| part.bytes).sum();
     listing.add_line(&format!(
-        "Snapshot  slot {}, epoch {} of the log after message {}, {} accounts, {} parts, {}, {} old, {}",
+        "Snapshot  slot {}, generation {} of the log after message {}, {} accounts, {} parts, {}, {} old, {}",
         key.slot,
-        key.epoch,
+        key.generation,
         manifest.position,
         HumanCount(manifest.accounts),
         manifest.parts.len(),

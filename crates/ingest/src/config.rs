@@ -28,8 +28,8 @@ pub struct IngestConfig {
     pub has_entries: bool,
     /// Time limit of the last appends after the ledger has ended.
     pub drain: Duration,
-    /// Age at which the log removes messages. The leader removes older epochs after it, and writes a snapshot if the
-    /// newest one is older than a quarter of it.
+    /// Age at which the log removes messages. The leader removes older generations after it, and writes a snapshot if
+    /// the newest one is older than a quarter of it.
     pub max_age: Duration,
     /// Interval at which the leader looks for old messages, reports of replicas and a due snapshot. A smaller value
     /// costs requests to the store, a larger one delays the end of a fault.

@@ -18,7 +18,7 @@ use crate::batch::Batch;
 use crate::config::check_durability;
 use crate::ledger_snapshots::{LedgerSnapshots, view_key};
 use crate::notices::{ErrorLines, log_notice};
-use crate::old_epochs::create_epoch;
+use crate::old_generations::create_generation;
 use crate::own_chain::OwnEvent;
 use crate::plan::{
     Action, AppendFailure, Input, KnownSnapshot, Now, Outcome, Plan, ReadFailure, SnapshotRequest,
@@ -213,17 +213,17 @@ impl Running {
         let lines = self.lines.clone();
         match action {
             Action::CheckChain => self.check_chain(),
-            Action::FindEpoch => Box::pin(async move {
-                let found = space.newest_epoch().await.map_err(|err| lines.report(&err));
-                Finished::Outcome(Outcome::EpochFound(found))
+            Action::FindGeneration => Box::pin(async move {
+                let found = space.newest_generation().await.map_err(|err| lines.report(&err));
+                Finished::Outcome(Outcome::GenerationFound(found))
             }),
-            Action::OpenEpoch(epoch) => {
-                Box::pin(async move { Finished::Log(space.open_epoch(epoch).await) })
+            Action::OpenGeneration(generation) => {
+                Box::pin(async move { Finished::Log(space.open_generation(generation).await) })
             }
-            Action::CreateEpoch(epoch) => Box::pin(async move {
-                let created = create_epoch(&*space, epoch).await;
+            Action::CreateGeneration(generation) => Box::pin(async move {
+                let created = create_generation(&*space, generation).await;
                 let created = created.map_err(|err| lines.report(&err));
-                Finished::Outcome(Outcome::EpochCreated(created))
+                Finished::Outcome(Outcome::GenerationCreated(created))
             }),
             Action::AskTail => self.with_log(|log| async move {
                 let tail = log.tail().await.map_err(|err| lines.report(&err));
@@ -253,7 +253,9 @@ impl Running {
                 let outcome = operation(log);
                 Box::pin(async move { Finished::Outcome(outcome.await) })
             }
-            None => Box::pin(std::future::ready(Finished::Outcome(Outcome::EpochOpened(Err(()))))),
+            None => {
+                Box::pin(std::future::ready(Finished::Outcome(Outcome::GenerationOpened(Err(())))))
+            }
         }
     }
 
@@ -286,9 +288,13 @@ impl Running {
     }
 
     fn write_snapshot(&self, request: SnapshotRequest, now: Now) -> BoxFuture<'static, Finished> {
-        let SnapshotRequest { epoch, block, .. } = request;
+        let SnapshotRequest { generation, block, .. } = request;
         let slot = block.slot;
-        tracing::info!(epoch, slot, "a snapshot for a new epoch of the log is being written");
+        tracing::info!(
+            generation,
+            slot,
+            "a snapshot for a new generation of the log is being written"
+        );
         let snapshots = self.driver.snapshots.clone();
         let lines = self.lines.clone();
         Box::pin(async move {
@@ -315,7 +321,7 @@ impl Running {
             Finished::Log(opened) => {
                 self.reader = None;
                 let opened = opened.map_err(|err| lines.report(&err));
-                Outcome::EpochOpened(opened.map(|log| self.log = Some(log)))
+                Outcome::GenerationOpened(opened.map(|log| self.log = Some(log)))
             }
             Finished::Reader(opened) => {
                 let opened = opened.map_err(|err| lines.report(&err));
@@ -392,7 +398,7 @@ impl Running {
     fn handle_upkeep(&mut self, event: UpkeepEvent) {
         match event {
             UpkeepEvent::Findings(findings) => self.handle_findings(&findings),
-            UpkeepEvent::Snapshot(block) => self.note_snapshot(block.epoch, block.position),
+            UpkeepEvent::Snapshot(block) => self.note_snapshot(block.generation, block.position),
             // It is tried again.
             UpkeepEvent::SnapshotFailed => {}
         }
@@ -404,16 +410,16 @@ impl Running {
             self.driver.plan.handle(Input::Reported(report), now);
         }
         if let Some(newest) = findings.newest {
-            self.note_snapshot(newest.epoch, newest.position);
+            self.note_snapshot(newest.generation, newest.position);
         }
         if let Some(due) = findings.due {
             self.start_due_snapshot(due);
         }
     }
 
-    fn note_snapshot(&mut self, epoch: u64, position: u64) {
+    fn note_snapshot(&mut self, generation: u64, position: u64) {
         let now = self.now();
-        self.driver.plan.handle(Input::Snapshot(KnownSnapshot { epoch, position }), now);
+        self.driver.plan.handle(Input::Snapshot(KnownSnapshot { generation, position }), now);
     }
 
     /// Has a snapshot of the final view written, if readers need one and the block is behind the damage.
@@ -437,7 +443,8 @@ impl Running {
         let view = self.driver.snapshots.final_view();
         let key = view_key(&view);
         let block = self.driver.plan.find_logged_block(&key);
-        let block = block.filter(|block| block.epoch == due.epoch && Some(key.slot) > due.newest);
+        let block =
+            block.filter(|block| block.generation == due.generation && Some(key.slot) > due.newest);
         if let Some(block) = block {
             self.upkeep.start_snapshot(view, block, SnapshotCause::Age);
         }

@@ -101,7 +101,7 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
-    /// Whether an epoch that starts with the own root has no such gap.
+    /// Whether a generation that starts with the own root has no such gap.
     pub(crate) fn is_closed_by_root(&self, own: &OwnChain) -> bool {
         self.slot.is_none_or(|slot| slot <= own.root_key().slot)
     }

@@ -1,5 +1,5 @@
-//! Snapshots of the own ledger: the one that a new epoch starts with, and one of a running epoch if replicas write
-//! none.
+//! Snapshots of the own ledger: the one that a new generation starts with, and one of a running generation if replicas
+//! write none.
 //!
 //! Output: a manifest in the store of the cluster. Cost: one pass over all accounts. The ledger's writer does not
 //! wait.
@@ -26,7 +26,7 @@ use crate::plan::{FoundSnapshots, LoggedBlock, SnapshotRequest, ViewBlock, Writt
 
 /// Nanoseconds of a slot of a ledger that makes a block for each transaction.
 const NS_PER_SLOT_DEFAULT: u128 = 400_000_000;
-/// Snapshots of the newest epoch that are retained.
+/// Snapshots of the newest generation that are retained.
 const SNAPSHOTS_RETAINED: usize = 3;
 
 /// Why a snapshot was not written or not read.
@@ -54,22 +54,22 @@ pub(crate) struct LedgerSnapshots {
     pub(crate) depot: Depot,
     pub(crate) reader: Reader,
     pub(crate) chain: ChainFacts,
-    /// The view that the snapshot of the next epoch is of.
+    /// The view that the snapshot of the next generation is of.
     pub(crate) retained: Arc<Mutex<Option<View>>>,
 }
 
-/// The newest intact snapshot from which readers can follow an epoch.
+/// The newest intact snapshot from which readers can follow a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UsableSnapshot {
-    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
     pub(crate) slot: Slot,
-    /// Sequence of the last message of the block's record; 0 if the epoch starts with the snapshot.
+    /// Sequence of the last message of the block's record; 0 if the generation starts with the snapshot.
     pub(crate) position: u64,
     pub(crate) made_at_ms: u64,
 }
 
 impl LedgerSnapshots {
-    /// Returns the chain and the epochs of the cluster's snapshots, or `None` if the store has none.
+    /// Returns the chain and the generations of the cluster's snapshots, or `None` if the store has none.
     pub(crate) async fn find_snapshots(
         &self,
     ) -> Result<Option<FoundSnapshots>, LedgerSnapshotError> {
@@ -89,22 +89,26 @@ impl LedgerSnapshots {
         block
     }
 
-    /// Writes the snapshot that an epoch starts with, of the retained view. Fails if that is not of the requested
+    /// Writes the snapshot that a generation starts with, of the retained view. Fails if that is not of the requested
     /// block.
     pub(crate) async fn write_opening(
         &self,
         request: SnapshotRequest,
         unix_ms: u64,
     ) -> Result<WrittenSnapshot, LedgerSnapshotError> {
-        let SnapshotRequest { epoch, block, number, block_digest } = request;
+        let SnapshotRequest { generation, block, number, block_digest } = request;
         let view = self.retained.lock().take().filter(|view| view.block() == block);
         let view = view.ok_or(LedgerSnapshotError::NoView { requested: block.slot })?;
-        if let Some(manifest) = self.find_opening(epoch, &view).await? {
-            tracing::info!(epoch, slot = block.slot, "an existing snapshot opens the epoch");
+        if let Some(manifest) = self.find_opening(generation, &view).await? {
+            tracing::info!(
+                generation,
+                slot = block.slot,
+                "an existing snapshot opens the generation"
+            );
             return Ok(describe_manifest(&manifest));
         }
         let logged = LoggedBlock {
-            epoch,
+            generation,
             position: 0,
             name: BlockName { slot: block.slot, number },
             digest: block_digest,
@@ -112,17 +116,17 @@ impl LedgerSnapshots {
         Ok(describe_manifest(&self.write(&view, logged, unix_ms).await?))
     }
 
-    /// Writes a snapshot of a block of a running epoch.
+    /// Writes a snapshot of a block of a running generation.
     pub(crate) async fn write(
         &self,
         view: &View,
         block: LoggedBlock,
         unix_ms: u64,
     ) -> Result<Manifest, LedgerSnapshotError> {
-        let LoggedBlock { epoch, position, name, digest } = block;
+        let LoggedBlock { generation, position, name, digest } = block;
         let facts = SnapshotFacts {
             cluster: self.cluster.clone(),
-            epoch,
+            generation,
             position,
             block: name,
             block_digest: digest,
@@ -132,52 +136,52 @@ impl LedgerSnapshots {
         Ok(write_snapshot(&self.depot, view, facts, WriteLimits::default()).await?)
     }
 
-    /// Returns the snapshot of this view that was written for an epoch which has no records: by this process before it
-    /// was started again, or by another ingester.
+    /// Returns the snapshot of this view that was written for a generation which has no records: by this process before
+    /// it was started again, or by another ingester.
     async fn find_opening(
         &self,
-        epoch: u64,
+        generation: u64,
         view: &View,
     ) -> Result<Option<Manifest>, LedgerSnapshotError> {
         let BlockKey { slot, blockhash } = view_key(view);
         let keys = newest_snapshots(&self.depot, &self.cluster).await?;
         let is_it = |key: &ManifestKey| {
-            key.epoch == epoch && key.slot == slot && key.blockhash == blockhash
+            key.generation == generation && key.slot == slot && key.blockhash == blockhash
         };
         let Some(key) = keys.into_iter().find(is_it) else { return Ok(None) };
         Ok(load_intact(&self.depot, &key.key).await?)
     }
 
-    /// Returns the newest snapshot of an epoch from which a replica can follow it. `first` is its oldest message.
+    /// Returns the newest snapshot of a generation from which a replica can follow it. `first` is its oldest message.
     pub(crate) async fn find_usable(
         &self,
-        epoch: u64,
+        generation: u64,
         first: u64,
     ) -> Result<Option<UsableSnapshot>, LedgerSnapshotError> {
         let keys = newest_snapshots(&self.depot, &self.cluster).await?;
-        for key in keys.into_iter().filter(|key| key.epoch == epoch) {
+        for key in keys.into_iter().filter(|key| key.generation == generation) {
             let Some(manifest) = load_intact(&self.depot, &key.key).await? else { continue };
             // Older ones are of earlier positions.
             let is_usable = manifest.position + 1 >= first;
             let Manifest { position, made_at_ms, .. } = manifest;
-            let usable = UsableSnapshot { epoch, slot: key.slot, position, made_at_ms };
+            let usable = UsableSnapshot { generation, slot: key.slot, position, made_at_ms };
             return Ok(is_usable.then_some(usable));
         }
         Ok(None)
     }
 
-    /// Removes the snapshots that no replica needs. `first` is the oldest message of the epoch. Snapshots that are
+    /// Removes the snapshots that no replica needs. `first` is the oldest message of the generation. Snapshots that are
     /// younger than `retained_age` stay: a replica may be loading one.
     pub(crate) async fn remove_old(
         &self,
-        epoch: u64,
+        generation: u64,
         first: u64,
         retained_age: Duration,
         now_ms: u64,
     ) -> Result<usize, LedgerSnapshotError> {
         let rules = RemovalRules {
             keep: SNAPSHOTS_RETAINED,
-            newest_epoch: epoch,
+            newest_generation: generation,
             needed: Some(first),
             younger_than: retained_age,
             now_ms,
@@ -264,22 +268,22 @@ async fn load_intact(depot: &Depot, key: &str) -> Result<Option<Manifest>, Depot
     }
 }
 
-/// Returns the chain and the epochs of a cluster's snapshots, or `None` if the store has none. Fails if it has damaged
-/// ones only: the cluster is not new, and its chain is not known.
+/// Returns the chain and the generations of a cluster's snapshots, or `None` if the store has none. Fails if it has
+/// damaged ones only: the cluster is not new, and its chain is not known.
 async fn find_snapshots(
     depot: &Depot,
     cluster: &str,
 ) -> Result<Option<FoundSnapshots>, LedgerSnapshotError> {
     let keys = newest_snapshots(depot, cluster).await?;
-    let newest_epoch = keys.iter().map(|key| key.epoch).max().unwrap_or(0);
+    let newest_generation = keys.iter().map(|key| key.generation).max().unwrap_or(0);
     let damaged = keys.len();
     for key in keys {
         if let Some(manifest) = load_intact(depot, &key.key).await? {
             return Ok(Some(FoundSnapshots {
                 genesis_hash: manifest.fields.chain.genesis_hash,
-                newest_epoch,
-                // The snapshot that opens an epoch is written before the epoch exists.
-                logged_epoch: (manifest.position > 0).then_some(manifest.epoch),
+                newest_generation,
+                // The snapshot that opens a generation is written before the generation exists.
+                logged_generation: (manifest.position > 0).then_some(manifest.generation),
             }));
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! Input: heads of records in the order of the log, of this ingester or of another. Output: which blocks and marks the
 //! log has, who leads, and the link of the next record.
-//! Invariant: each record continues the chain of digests, and only a term or the first record of an epoch changes the
-//! writer. A head that does not is [`Damage`].
+//! Invariant: each record continues the chain of digests, and only a term or the first record of a generation changes
+//! the writer. A head that does not is [`Damage`].
 //! Bounds: the blocks from the root on, and the names of [`ROOTED_MAX`] older ones.
 //! Not here: the order of messages (`record_stream`), own blocks (`own_chain`).
 

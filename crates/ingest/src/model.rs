@@ -75,17 +75,17 @@ fn three_ingesters_survive_faults_restarts_and_damaged_reads() {
 }
 
 #[test]
-fn a_deleted_log_gets_a_new_epoch() {
+fn a_deleted_log_gets_a_new_generation() {
     run(2, |seed| Faults { recreation: 2, ..append_faults(seed) }, false);
 }
 
 #[test]
-fn a_deleted_log_gets_a_new_epoch_despite_restarts_and_damaged_reads() {
+fn a_deleted_log_gets_a_new_generation_despite_restarts_and_damaged_reads() {
     run(3, |seed| Faults { recreation: 2, ..all_faults(seed) }, true);
 }
 
 #[test]
-fn reports_of_an_intact_log_open_no_epoch() {
+fn reports_of_an_intact_log_open_no_generation() {
     for seed in 0..seeds() {
         let world = run_world(WorldConfig {
             seed,
@@ -95,7 +95,7 @@ fn reports_of_an_intact_log_open_no_epoch() {
             has_reports: true,
             has_damages: false,
         });
-        assert_eq!(world.newest_epoch(), Some(0), "seed {seed}");
+        assert_eq!(world.newest_generation(), Some(0), "seed {seed}");
     }
 }
 

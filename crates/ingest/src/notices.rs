@@ -16,16 +16,16 @@ const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Writes the line of a notice. `log_name` names the servers of the log.
 pub(crate) fn log_notice(notice: &Notice, log_name: &str) {
     match notice {
-        Notice::Leads { epoch, term } => {
-            tracing::info!(epoch, term, "this ingester appends to the log");
+        Notice::Leads { generation, term } => {
+            tracing::info!(generation, term, "this ingester appends to the log");
         }
-        Notice::Follows { epoch, term } => {
-            tracing::info!(epoch, term, "another ingester appends to the log");
+        Notice::Follows { generation, term } => {
+            tracing::info!(generation, term, "another ingester appends to the log");
         }
-        Notice::OpensEpoch { epoch, reason } => {
-            tracing::warn!(epoch, %reason, "the log gets a new epoch");
+        Notice::OpensGeneration { generation, reason } => {
+            tracing::warn!(generation, %reason, "the log gets a new generation");
         }
-        Notice::Epoch(epoch) => tracing::info!(epoch, "the log is followed"),
+        Notice::Generation(generation) => tracing::info!(generation, "the log is followed"),
         Notice::Disagrees { slot, what } => {
             tracing::error!(slot, what, "a block of the log differs from that of this ledger");
         }
@@ -50,8 +50,8 @@ pub(crate) fn log_notice(notice: &Notice, log_name: &str) {
         Notice::SnapshotTooSlow { took, queue_bytes_max } => tracing::error!(
             ?took,
             queue_bytes_max,
-            "blocks were dropped while the snapshot of a new epoch was written: the queue is too small for the size \
-             of the state"
+            "blocks were dropped while the snapshot of a new generation was written: the queue is too small for the \
+             size of the state"
         ),
         Notice::Full => tracing::warn!("the log takes no more messages"),
         Notice::Stopped(reason) => tracing::error!(reason, "nothing more is appended to the log"),

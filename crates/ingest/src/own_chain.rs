@@ -2,9 +2,9 @@
 //! events.
 //!
 //! Input: own events. Output: the queue of items that the log has to get, and the content of the blocks above the own
-//! root, which a new epoch needs again.
+//! root, which a new generation needs again.
 //! Bounds: the bytes of encoded blocks. Above them final blocks are dropped, and then everything: the log then has a
-//! gap, which only a new epoch closes.
+//! gap, which only a new generation closes.
 //! Not here: the content of the log (`log_chain`), the choice of items to append (`fill_batch`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -196,7 +196,7 @@ impl OwnChain {
         }
     }
 
-    /// Ends [`Self::has_left_root`]: the new epoch starts from the root that the ledger went back to.
+    /// Ends [`Self::has_left_root`]: the new generation starts from the root that the ledger went back to.
     pub(crate) fn forget_left_root(&mut self) {
         self.has_left_root = false;
     }
@@ -217,8 +217,8 @@ impl OwnChain {
         self.prune();
     }
 
-    /// Rebuilds the queue from the retained blocks, for an epoch that may lack all of them. Items that were queued keep
-    /// their order; marks that an earlier epoch has got follow.
+    /// Rebuilds the queue from the retained blocks, for a generation that may lack all of them. Items that were queued
+    /// keep their order; marks that an earlier generation has got follow.
     pub(crate) fn requeue(&mut self) {
         let is_mark = |item: &&Item| !matches!(item.kind, ItemKind::Block | ItemKind::TipMoved);
         let alive = self.blocks.iter().filter(|(_, block)| !block.is_reverted);

@@ -10,7 +10,7 @@
 mod action;
 mod disagreement;
 mod following;
-mod next_epoch;
+mod next_generation;
 mod opening;
 mod phase;
 mod recovering;
@@ -92,7 +92,7 @@ pub(crate) struct PlanCounters {
     pub(crate) damages: [u64; DAMAGE_KINDS.len()],
     pub(crate) state_disagreements: u64,
     pub(crate) rest_disagreements: u64,
-    pub(crate) epochs_opened: u64,
+    pub(crate) generations_opened: u64,
     /// Reports of replicas that were handled, by [`REPORT_OUTCOMES`].
     pub(crate) reports: [u64; REPORT_OUTCOMES.len()],
     /// Damages of its own log that a leader has passed over.
@@ -107,7 +107,7 @@ pub(crate) const DAMAGE_KINDS: [&str; 9] =
 
 /// A message that a reader did not get past.
 struct Obstacle {
-    epoch: u64,
+    generation: u64,
     sequence: u64,
     /// Readers that ended here, one after the other.
     times: u32,
@@ -121,15 +121,15 @@ pub(crate) struct Plan {
     is_busy: bool,
     /// Time before which no operation is tried.
     retry_at: Duration,
-    /// The highest number of a record in any epoch.
+    /// The highest number of a record in any generation.
     last_number: u64,
-    /// The highest term in any epoch.
+    /// The highest term in any generation.
     last_term: u64,
     /// The snapshots of the cluster when this ingester started.
     snapshots: Option<FoundSnapshots>,
-    /// The reports of the followed epoch, and the snapshots that they require.
+    /// The reports of the followed generation, and the snapshots that they require.
     reports: ReportBook,
-    /// The epoch that was given up at a damage.
+    /// The generation that was given up at a damage.
     rejoin: Option<Rejoin>,
     silence: Silence,
     /// Damaged records since the last whole one.
@@ -202,8 +202,8 @@ impl Plan {
         }
         let action = match &self.phase {
             Phase::Unchecked => Action::CheckChain,
-            Phase::Seeking => Action::FindEpoch,
-            Phase::Connecting { epoch } => Action::OpenEpoch(*epoch),
+            Phase::Seeking => Action::FindGeneration,
+            Phase::Connecting { generation } => Action::OpenGeneration(*generation),
             Phase::Measuring { .. } => Action::AskTail,
             Phase::Recovering(_) => self.next_recovering_action(now),
             Phase::Following(_) => self.next_following_action(now),
@@ -236,7 +236,7 @@ impl Plan {
     pub(crate) fn followed_log(&self) -> Option<FollowedLog> {
         let Phase::Following(following) = &self.phase else { return None };
         Some(FollowedLog {
-            epoch: following.epoch,
+            generation: following.generation,
             term: following.chain.term(),
             is_leader: self.is_leader(),
             position: following.chain.position(),
@@ -250,9 +250,9 @@ impl Plan {
         self.silence.unanswered_since()
     }
 
-    /// Returns the record of an own final block, if this ingester leads. `None` for the block that the epoch starts
-    /// with, which has no record. After a difference to another ingester, also `None` for the blocks of others: a
-    /// replica could not continue from a snapshot of a wrong state.
+    /// Returns the record of an own final block, if this ingester leads. `None` for the block that the generation
+    /// starts with, which has no record. After a difference to another ingester, also `None` for the blocks of others:
+    /// a replica could not continue from a snapshot of a wrong state.
     pub(crate) fn find_logged_block(&self, key: &BlockKey) -> Option<LoggedBlock> {
         let Phase::Following(following) = &self.phase else { return None };
         if !self.is_leader() {
@@ -265,7 +265,7 @@ impl Plan {
             return None;
         }
         Some(LoggedBlock {
-            epoch: following.epoch,
+            generation: following.generation,
             position: block.last_sequence,
             name: BlockName { slot: block.slot, number },
             digest: block.record,
@@ -284,14 +284,14 @@ impl Plan {
     fn handle_outcome(&mut self, outcome: Outcome, now: Now) {
         match outcome {
             Outcome::ChainChecked(result) => self.end_check(result, now),
-            Outcome::EpochFound(result) => self.end_search(result, now),
-            Outcome::EpochOpened(result) => self.end_connection(result, now),
+            Outcome::GenerationFound(result) => self.end_search(result, now),
+            Outcome::GenerationOpened(result) => self.end_connection(result, now),
             Outcome::TailRead(result) => self.end_measurement(result, now),
             Outcome::ReaderOpened(result) => self.end_reader_opening(result, now),
             Outcome::Appended(result) => self.end_append(result, now),
             Outcome::ViewRetained(view) => self.expect_root(view, now),
             Outcome::SnapshotWritten(result) => self.end_snapshot(result, now),
-            Outcome::EpochCreated(result) => self.end_creation(result, now),
+            Outcome::GenerationCreated(result) => self.end_creation(result, now),
         }
     }
 
@@ -335,27 +335,29 @@ impl Plan {
         match &mut self.phase {
             Phase::Following(following) => {
                 following.note_search(now.elapsed);
-                if newest.is_none_or(|newest| newest <= following.epoch) {
+                if newest.is_none_or(|newest| newest <= following.generation) {
                     return;
                 }
             }
             Phase::Opening(_) => return self.end_opening_search(newest),
             _ => {}
         }
-        let logged = self.snapshots.and_then(|it| it.logged_epoch);
+        let logged = self.snapshots.and_then(|it| it.logged_generation);
         match newest {
-            Some(epoch) if logged <= Some(epoch) => self.connect(epoch),
-            None if logged.is_none() => self.open_epoch(0, "the cluster has no log yet".into()),
-            // Its messages are lost, and those of older epochs are not the newest ones.
-            _ => self.open_epoch(0, "the newest epoch of the log was deleted".into()),
+            Some(generation) if logged <= Some(generation) => self.connect(generation),
+            None if logged.is_none() => {
+                self.open_generation(0, "the cluster has no log yet".into())
+            }
+            // Its messages are lost, and those of older generations are not the newest ones.
+            _ => self.open_generation(0, "the newest generation of the log was deleted".into()),
         }
     }
 
     fn end_connection(&mut self, result: Result<(), ()>, now: Now) {
         match (&self.phase, result) {
-            (Phase::Opening(_), result) => self.end_opened_epoch(result, now),
-            (Phase::Connecting { epoch }, Ok(())) => {
-                self.phase = Phase::Measuring { epoch: *epoch };
+            (Phase::Opening(_), result) => self.end_opened_generation(result, now),
+            (Phase::Connecting { generation }, Ok(())) => {
+                self.phase = Phase::Measuring { generation: *generation };
             }
             // It may have been removed since.
             _ => {
@@ -365,11 +367,11 @@ impl Plan {
         }
     }
 
-    /// Follows another epoch. The log of the current one is forgotten, its numbers and terms are not.
-    fn connect(&mut self, epoch: u64) {
+    /// Follows another generation. The log of the current one is forgotten, its numbers and terms are not.
+    fn connect(&mut self, generation: u64) {
         self.note_numbers();
         self.own.unpin();
-        self.phase = Phase::Connecting { epoch };
+        self.phase = Phase::Connecting { generation };
     }
 
     /// Appends nothing more.
@@ -405,11 +407,11 @@ impl Plan {
                 return self.note_silence_change(change);
             }
             Outcome::ChainChecked(result) => result.is_ok(),
-            Outcome::EpochFound(result) => result.is_ok(),
+            Outcome::GenerationFound(result) => result.is_ok(),
             Outcome::TailRead(result) => result.is_ok(),
-            Outcome::EpochOpened(result)
+            Outcome::GenerationOpened(result)
             | Outcome::ReaderOpened(result)
-            | Outcome::EpochCreated(result) => result.is_ok(),
+            | Outcome::GenerationCreated(result) => result.is_ok(),
         };
         self.note_response(has_response, now);
         self.silence.end_operation();
@@ -448,7 +450,7 @@ impl Plan {
 /// The log that is followed, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FollowedLog {
-    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
     pub(crate) term: u64,
     pub(crate) is_leader: bool,
     /// Sequence of the last message that is known.

@@ -1,6 +1,6 @@
 //! The search of a leader for the faults that replicas report, and the scan of the log at their positions.
 //!
-//! Input: the objects of the reports. Output: [`CheckedReport`]s of the followed epoch.
+//! Input: the objects of the reports. Output: [`CheckedReport`]s of the followed generation.
 //! Shape: a report is read once, and scanned until the result is known. The newest positions come first, because a
 //! snapshot behind a damage is behind older ones, too.
 //! Bounds: [`REPORTS_MAX`] reports; for each search [`LISTED_MAX`] names, [`READS_MAX`] objects, [`SCANS_MAX`] scans of
@@ -25,7 +25,7 @@ use crate::scan::{ScanResult, scan_log};
 
 /// Reports that are known at once, those of the highest positions. Replicas that stop at one message write one.
 const REPORTS_MAX: usize = 256;
-/// Names of one list. The oldest reports are removed while an epoch has as many.
+/// Names of one list. The oldest reports are removed while a generation has as many.
 const LISTED_MAX: usize = 10_000;
 /// Objects that one search reads.
 const READS_MAX: usize = 32;
@@ -38,10 +38,10 @@ const DELETIONS_MAX: usize = 200;
 /// Time limit of one scan. A log on a slow store needs longer, and is scanned again with the next search.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The reports of an epoch.
+/// The reports of a generation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReportSearch {
-    epoch: u64,
+    generation: u64,
     /// By position.
     found: BTreeMap<u64, FoundReport>,
 }
@@ -59,21 +59,21 @@ pub(crate) struct SearchedLog<'a> {
     pub(crate) depot: &'a Depot,
     pub(crate) cluster: &'a str,
     pub(crate) log: &'a dyn Log,
-    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
     pub(crate) tail: Tail,
 }
 
 impl ReportSearch {
     /// Reads new reports, and scans the log. Errors are logged, and tried again with the next search.
     pub(crate) async fn search(&mut self, searched: &SearchedLog<'_>, lines: &ErrorLines) {
-        if self.epoch != searched.epoch {
-            *self = Self { epoch: searched.epoch, ..Self::default() };
+        if self.generation != searched.generation {
+            *self = Self { generation: searched.generation, ..Self::default() };
         }
         if let Err(err) = self.read_reports(searched, lines).await {
             lines.report(&err);
         }
         self.scan_positions(searched.log, lines).await;
-        if let Err(err) = remove_older_epochs(searched).await {
+        if let Err(err) = remove_older_generations(searched).await {
             lines.report(&err);
         }
     }
@@ -91,8 +91,8 @@ impl ReportSearch {
         searched: &SearchedLog<'_>,
         lines: &ErrorLines,
     ) -> Result<(), DepotError> {
-        let SearchedLog { depot, cluster, epoch, tail, .. } = searched;
-        let before = epoch.checked_sub(1);
+        let SearchedLog { depot, cluster, generation, tail, .. } = searched;
+        let before = generation.checked_sub(1);
         let before = before.map(|older| fault_report_key(cluster, older, u64::MAX));
         let dir = fault_report_dir(cluster);
         let listed = depot.list_after(&dir, &before.unwrap_or_default(), LISTED_MAX).await?;
@@ -100,10 +100,10 @@ impl ReportSearch {
             .into_iter()
             .filter_map(|object| {
                 let (of, sequence) = parse_fault_report_key(&object.key)?;
-                (of == *epoch).then_some((sequence, object))
+                (of == *generation).then_some((sequence, object))
             })
             .collect();
-        // Those of later epochs come after them in a list.
+        // Those of later generations come after them in a list.
         let is_cut = objects.len() >= LISTED_MAX;
         let existing = objects.range(..=tail.last).rev().take(REPORTS_MAX);
         let existing =
@@ -185,11 +185,11 @@ async fn read_report(
     Ok(report)
 }
 
-/// Removes reports of the epochs before the followed one.
-async fn remove_older_epochs(searched: &SearchedLog<'_>) -> Result<(), DepotError> {
-    let SearchedLog { depot, cluster, epoch, .. } = searched;
+/// Removes reports of the generations before the followed one.
+async fn remove_older_generations(searched: &SearchedLog<'_>) -> Result<(), DepotError> {
+    let SearchedLog { depot, cluster, generation, .. } = searched;
     for object in depot.list_after(&fault_report_dir(cluster), "", DELETIONS_MAX).await? {
-        if parse_fault_report_key(&object.key).is_some_and(|(of, _)| of < *epoch) {
+        if parse_fault_report_key(&object.key).is_some_and(|(of, _)| of < *generation) {
             depot.delete(&object.key).await?;
         }
     }
@@ -207,12 +207,12 @@ mod tests {
     use super::*;
 
     const CLUSTER: &str = "test";
-    const EPOCH: u64 = 3;
+    const GENERATION: u64 = 3;
 
-    async fn store_report(depot: &Depot, epoch: u64, sequence: u64) {
+    async fn store_report(depot: &Depot, generation: u64, sequence: u64) {
         let report = FaultReport {
             cluster: CLUSTER.to_owned(),
-            epoch,
+            generation,
             sequence,
             record: 1,
             slot: 1,
@@ -230,7 +230,7 @@ mod tests {
 
     /// A search in a log of this extent.
     async fn search(search: &mut ReportSearch, depot: &Depot, log: &dyn Log, tail: Tail) {
-        let searched = SearchedLog { depot, cluster: CLUSTER, log, epoch: EPOCH, tail };
+        let searched = SearchedLog { depot, cluster: CLUSTER, log, generation: GENERATION, tail };
         search.search(&searched, &ErrorLines::default()).await;
     }
 
@@ -241,14 +241,14 @@ mod tests {
     #[tokio::test]
     async fn a_flood_of_reports_is_read_in_parts_from_the_newest_position_on() {
         let space = MemoryLogSpace::new();
-        space.create_epoch(EPOCH).await.expect("a new epoch");
-        let log: Arc<dyn Log> = space.open_epoch(EPOCH).await.expect("it exists");
+        space.create_generation(GENERATION).await.expect("a new generation");
+        let log: Arc<dyn Log> = space.open_generation(GENERATION).await.expect("it exists");
         let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store in memory");
         for sequence in (1..=300).chain([2_000, u64::MAX]) {
-            store_report(&depot, EPOCH, sequence).await;
+            store_report(&depot, GENERATION, sequence).await;
         }
-        store_report(&depot, EPOCH - 1, 5).await;
-        store_report(&depot, EPOCH + 1, 5).await;
+        store_report(&depot, GENERATION - 1, 5).await;
+        store_report(&depot, GENERATION + 1, 5).await;
 
         let mut reports = ReportSearch::default();
         search(&mut reports, &depot, &*log, Tail { first: 1, last: 1_000 }).await;
@@ -258,12 +258,12 @@ mod tests {
         }
         assert_eq!(found_positions(&reports), (45..=300).rev().collect::<Vec<u64>>());
         let stored = list_positions(&depot).await;
-        assert!(!stored.contains(&(EPOCH - 1, 5)) && stored.contains(&(EPOCH + 1, 5)));
+        assert!(!stored.contains(&(GENERATION - 1, 5)) && stored.contains(&(GENERATION + 1, 5)));
 
         // Positions that the limits of the log have removed.
         search(&mut reports, &depot, &*log, Tail { first: 200, last: 1_000 }).await;
         assert_eq!(found_positions(&reports), (199..=300).rev().collect::<Vec<u64>>());
         let oldest = list_positions(&depot).await.into_iter().min();
-        assert_eq!(oldest, Some((EPOCH, 199)));
+        assert_eq!(oldest, Some((GENERATION, 199)));
     }
 }

@@ -269,8 +269,8 @@ mod tests {
     impl BlockLog {
         async fn new(blocks: u64) -> Self {
             let space = MemoryLogSpace::new();
-            space.create_epoch(0).await.expect("a new epoch");
-            let log = space.open_epoch(0).await.expect("it exists");
+            space.create_generation(0).await.expect("a new generation");
+            let log = space.open_generation(0).await.expect("it exists");
             let writer = WriterId { term: 1, ingester: [1; 16], level: None };
             let mut link = RecordLink { number: 6, previous: RecordDigest([3; 32]) };
             let mut ends = vec![0];
@@ -300,7 +300,7 @@ mod tests {
         for after in [log.ends[8] + 1, u64::MAX] {
             assert_eq!(log.scan(after).await, ScanResult::Unknown, "message {after}");
         }
-        log.space.truncate_epoch(0, log.ends[3] + 1);
+        log.space.truncate_generation(0, log.ends[3] + 1);
         assert_eq!(log.scan(log.ends[1]).await, ScanResult::Removed);
         assert_eq!(log.scan(log.ends[3]).await, ScanResult::Intact);
     }

@@ -1,7 +1,7 @@
 //! The sink for the events of the ledger's one writer.
 //!
 //! Bounds: [`EVENTS_MAX`] events and the bytes of the settings. An event beyond them is dropped, and the log then gets
-//! a new epoch.
+//! a new generation.
 //! Not queued: opened blocks, writes of accounts, executed transactions and votes. A log has whole blocks: their
 //! frozen form has the transactions and the last write of each account, and replicas read the votes from these.
 

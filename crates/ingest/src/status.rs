@@ -101,10 +101,10 @@ impl Collector for IngestStatus {
 
 fn write_log(to: &mut Exposition, values: &StatusValues) {
     let position = |value: fn(FollowedLog) -> u64| values.log.map_or(0, value);
-    let help = "Position in the log of the newest whole record: the log's epoch, the sequence of the record's last \
-                message, the number of the record, and the writer's term.";
+    let help = "Position in the log of the newest whole record: the log's generation, the sequence of the record's \
+                last message, the number of the record, and the writer's term.";
     let mut family = to.family("hydrant_log_position", MetricKind::Gauge, help);
-    family.put(&[("of", "epoch")], position(|log| log.epoch));
+    family.put(&[("of", "generation")], position(|log| log.generation));
     family.put(&[("of", "sequence")], position(|log| log.position));
     family.put(&[("of", "record")], position(|log| log.record));
     family.put(&[("of", "term")], position(|log| log.term));
@@ -151,12 +151,12 @@ fn write_ingest(to: &mut Exposition, values: &StatusValues) {
     let help = "The newest term of the log.";
     let term = log.map_or(0, |log| log.term);
     to.single("hydrant_ingest_term", MetricKind::Gauge, help, term);
-    let help = "The epoch of the log.";
-    let epoch = log.map_or(0, |log| log.epoch);
-    to.single("hydrant_ingest_epoch", MetricKind::Gauge, help, epoch);
-    let help = "Epochs that this ingester has opened.";
-    let opened = counters.epochs_opened;
-    to.single("hydrant_ingest_epochs_opened_total", MetricKind::Counter, help, opened);
+    let help = "The generation of the log.";
+    let generation = log.map_or(0, |log| log.generation);
+    to.single("hydrant_ingest_generation", MetricKind::Gauge, help, generation);
+    let help = "Generations that this ingester has opened.";
+    let opened = counters.generations_opened;
+    to.single("hydrant_ingest_generations_opened_total", MetricKind::Counter, help, opened);
     let help = "Blocks that this ingester has appended.";
     to.single("hydrant_ingest_blocks_total", MetricKind::Counter, help, counters.blocks);
     let help = "Records that this ingester has appended.";

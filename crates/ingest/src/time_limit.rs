@@ -34,9 +34,9 @@ impl TimeLimit {
     pub(crate) fn for_action(action: &Action) -> Option<Self> {
         let mut limit = OPERATION_TIMEOUT;
         let outcome = match action {
-            Action::FindEpoch => Outcome::EpochFound(Err(())),
-            Action::OpenEpoch(_) => Outcome::EpochOpened(Err(())),
-            Action::CreateEpoch(_) => Outcome::EpochCreated(Err(())),
+            Action::FindGeneration => Outcome::GenerationFound(Err(())),
+            Action::OpenGeneration(_) => Outcome::GenerationOpened(Err(())),
+            Action::CreateGeneration(_) => Outcome::GenerationCreated(Err(())),
             Action::AskTail => Outcome::TailRead(Err(())),
             Action::Read(_) => Outcome::ReaderOpened(Err(())),
             Action::Append(batch) => {

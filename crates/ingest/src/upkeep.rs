@@ -1,5 +1,5 @@
-//! The work of the leader besides appends: it removes messages and epochs that no reader needs, looks for faults that
-//! replicas report, and writes a snapshot if no replica did, or if readers need one behind a damage.
+//! The work of the leader besides appends: it removes messages and generations that no reader needs, looks for faults
+//! that replicas report, and writes a snapshot if no replica did, or if readers need one behind a damage.
 //!
 //! Shape: a task looks at the log and at the store at each interval. The driver takes its [`Findings`]: reports go to
 //! the plan, and a due snapshot is started with the final view of that moment.
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::ledger_snapshots::{LedgerSnapshotError, LedgerSnapshots, UsableSnapshot};
 use crate::notices::ErrorLines;
-use crate::old_epochs::OldEpochs;
+use crate::old_generations::OldGenerations;
 use crate::plan::{FollowedLog, LoggedBlock};
 use crate::report_search::{ReportSearch, SearchedLog};
 
@@ -48,7 +48,7 @@ pub(crate) struct Upkeep {
     /// The block of the snapshot, or `None` if it was not written.
     snapshot: Option<JoinHandle<Option<LoggedBlock>>>,
     snapshot_failed_at: Option<Instant>,
-    old_epochs: OldEpochs,
+    old_generations: OldGenerations,
     reports: ReportSearch,
     /// The oldest message of the log at the last look.
     first: u64,
@@ -68,7 +68,7 @@ enum EndedTask {
     Snapshot(Result<Option<LoggedBlock>, JoinError>),
 }
 
-/// Why a leader writes a snapshot of the running epoch.
+/// Why a leader writes a snapshot of the running generation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SnapshotCause {
     /// The newest one is too old.
@@ -92,20 +92,20 @@ pub(crate) struct Sources {
 /// The result of a look.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Faults of replicas in the followed epoch.
+    /// Faults of replicas in the followed generation.
     pub(crate) reports: ReportSearch,
-    /// The newest snapshot from which readers can follow the epoch.
+    /// The newest snapshot from which readers can follow the generation.
     pub(crate) newest: Option<UsableSnapshot>,
     pub(crate) due: Option<DueSnapshot>,
     first: u64,
-    old_epochs: OldEpochs,
+    old_generations: OldGenerations,
 }
 
 /// Readers need a newer snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DueSnapshot {
-    /// The epoch of the log.
-    pub(crate) epoch: u64,
+    /// The generation of the log.
+    pub(crate) generation: u64,
     /// The slot of the newest one.
     pub(crate) newest: Option<Slot>,
 }
@@ -120,7 +120,7 @@ impl Upkeep {
             look: None,
             snapshot: None,
             snapshot_failed_at: None,
-            old_epochs: OldEpochs::default(),
+            old_generations: OldGenerations::default(),
             reports: ReportSearch::default(),
             first: 0,
         }
@@ -139,14 +139,14 @@ impl Upkeep {
             return;
         }
         self.looked_at = Some(now);
-        if self.old_epochs.followed != followed.epoch {
-            self.old_epochs = OldEpochs::before(followed.epoch);
+        if self.old_generations.followed != followed.generation {
+            self.old_generations = OldGenerations::before(followed.generation);
         }
         let look = Look {
             sources: self.sources.clone(),
             log: Arc::clone(log),
             needed_from: followed.needed_after + 1,
-            old_epochs: self.old_epochs,
+            old_generations: self.old_generations,
             reports: self.reports.clone(),
             snapshot_age: match awaits_snapshot {
                 true => self.sources.max_age / AWAITED_AGE_DIVISOR,
@@ -176,7 +176,7 @@ impl Upkeep {
     fn end_look(&mut self, ended: Result<Findings, JoinError>) -> Findings {
         match ended {
             Ok(findings) => {
-                self.old_epochs = findings.old_epochs;
+                self.old_generations = findings.old_generations;
                 self.reports = findings.reports.clone();
                 self.first = findings.first;
                 findings
@@ -218,14 +218,14 @@ impl Upkeep {
                 sources.lines.report(&err);
                 return None;
             }
-            if let Err(err) = sources.remove_old_snapshots(block.epoch, first).await {
+            if let Err(err) = sources.remove_old_snapshots(block.generation, first).await {
                 sources.lines.report(&err);
             }
             Some(block)
         }));
     }
 
-    /// Ends the snapshot that is being written: its epoch ends.
+    /// Ends the snapshot that is being written: its generation ends.
     pub(crate) fn stop_snapshot(&mut self) {
         if let Some(snapshot) = self.snapshot.take() {
             snapshot.abort();
@@ -248,34 +248,38 @@ impl Sources {
         block: LoggedBlock,
         cause: SnapshotCause,
     ) -> Result<(), LedgerSnapshotError> {
-        let LoggedBlock { epoch, position, name, .. } = block;
+        let LoggedBlock { generation, position, name, .. } = block;
         let slot = name.slot;
         match cause {
             SnapshotCause::Age => {
-                tracing::info!(epoch, slot, "no replica writes snapshots: the leader writes one");
+                tracing::info!(
+                    generation,
+                    slot,
+                    "no replica writes snapshots: the leader writes one"
+                );
             }
             SnapshotCause::Damage => tracing::warn!(
-                epoch,
+                generation,
                 slot,
                 position,
                 "a snapshot of a block behind the damage is being written"
             ),
         }
         self.snapshots.write(view, block, (self.unix_ms)()).await?;
-        tracing::info!(epoch, slot, "a snapshot was written");
+        tracing::info!(generation, slot, "a snapshot was written");
         Ok(())
     }
 
     /// Removes the snapshots that no replica needs. `first` is the oldest message of the log.
     async fn remove_old_snapshots(
         &self,
-        epoch: u64,
+        generation: u64,
         first: u64,
     ) -> Result<(), LedgerSnapshotError> {
         // The limit is several times the time in which a replica loads a snapshot.
         let retained_age = self.max_age;
         let now_ms = (self.unix_ms)();
-        let removed = self.snapshots.remove_old(epoch, first, retained_age, now_ms).await?;
+        let removed = self.snapshots.remove_old(generation, first, retained_age, now_ms).await?;
         tracing::debug!(removed, "objects of old snapshots were removed");
         Ok(())
     }
@@ -292,7 +296,7 @@ struct Look {
     log: Arc<dyn Log>,
     /// The oldest message that an ingester needs at its start.
     needed_from: u64,
-    old_epochs: OldEpochs,
+    old_generations: OldGenerations,
     reports: ReportSearch,
     /// Age of the newest snapshot at which another one is due.
     snapshot_age: Duration,
@@ -308,12 +312,12 @@ impl Look {
             Err(err) => lines.report(&err),
         }
         let Sources { space, max_age, unix_ms, .. } = &self.sources;
-        let removal = self.old_epochs.remove_aged(&**space, &*self.log, *max_age, unix_ms());
-        let old_epochs = removal.await.unwrap_or_else(|err| {
+        let removal = self.old_generations.remove_aged(&**space, &*self.log, *max_age, unix_ms());
+        let old_generations = removal.await.unwrap_or_else(|err| {
             lines.report(&err);
-            self.old_epochs
+            self.old_generations
         });
-        let mut findings = Findings { old_epochs, ..Findings::default() };
+        let mut findings = Findings { old_generations, ..Findings::default() };
         match self.log.tail().await {
             Ok(tail) => {
                 findings.first = tail.first;
@@ -332,16 +336,16 @@ impl Look {
             depot: &snapshots.depot,
             cluster: &snapshots.cluster,
             log: &*self.log,
-            epoch: self.old_epochs.followed,
+            generation: self.old_generations.followed,
             tail,
         };
         self.reports.search(&searched, lines).await;
     }
 
     async fn find_snapshots(&self, tail: &Tail, findings: &mut Findings) {
-        let epoch = self.old_epochs.followed;
+        let generation = self.old_generations.followed;
         let Sources { snapshots, lines, .. } = &self.sources;
-        let found = match snapshots.find_usable(epoch, tail.first).await {
+        let found = match snapshots.find_usable(generation, tail.first).await {
             Ok(found) => found,
             Err(err) => return lines.report(&err),
         };
@@ -349,7 +353,7 @@ impl Look {
         let is_due = found.is_none_or(|found| !self.sources.is_young(found.made_at_ms, age));
         let newest = found.map(|found| found.slot);
         findings.newest = found;
-        findings.due = is_due.then_some(DueSnapshot { epoch, newest });
+        findings.due = is_due.then_some(DueSnapshot { generation, newest });
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-#[expect(clippy::disallowed_methods, reason = "the time since the last check of the log's epoch")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the time since the last check of the log's generation"
+)]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

@@ -28,7 +28,7 @@ pub struct ReplicaConfig {
     pub cache_dir: Option<PathBuf>,
     /// Age of the newest snapshot at which the replica writes one, whichever replica wrote that. `None`: it writes none.
     /// Default: 45 minutes, an eighth of the time for which a log retains its messages by default.
-    pub snapshot_every: Option<Duration>,
+    pub snapshot_interval: Option<Duration>,
     /// Number of the newest snapshots that are retained when one is written. Retained are also older ones that the log
     /// still needs, and those that are younger than an hour and than four times the time of a load. Default: 3.
     pub snapshots_kept: usize,
@@ -40,14 +40,14 @@ pub struct ReplicaConfig {
     /// Maximum bytes of the accounts that differ between the ledger and a snapshot to jump to. Default: 4 GiB.
     pub changes_bytes_max: usize,
     /// Time between two attempts to reach the log, or to find a snapshot. Default: 2 s.
-    pub retry_every: Duration,
+    pub retry_interval: Duration,
     /// Time between two attempts to read a damaged record, so that another server of the log can reply. Default: 0.7 s.
-    pub reread_every: Duration,
+    pub reread_interval: Duration,
     /// Time without a way to continue after which the replica reports the fault to the ingesters
     /// ([`cluster_snapshot::fault_reports`]). Default: 30 s.
     pub report_after: Duration,
-    /// Time without a message after which the extent of the log is requested, and a newer epoch. Default: 2 s.
-    pub idle_check_every: Duration,
+    /// Time without a message after which the extent of the log is requested, and a newer generation. Default: 2 s.
+    pub idle_check_interval: Duration,
 }
 
 impl ReplicaConfig {
@@ -61,15 +61,15 @@ impl ReplicaConfig {
             lag_max_slots: 8,
             resume_slots_min: 0,
             cache_dir: None,
-            snapshot_every: Some(Duration::from_secs(45 * 60)),
+            snapshot_interval: Some(Duration::from_secs(45 * 60)),
             snapshots_kept: 3,
             load_threads: 2,
             queue_bytes_max: 64 << 20,
             changes_bytes_max: 4 << 30,
-            retry_every: Duration::from_secs(2),
-            reread_every: Duration::from_millis(700),
+            retry_interval: Duration::from_secs(2),
+            reread_interval: Duration::from_millis(700),
             report_after: Duration::from_secs(30),
-            idle_check_every: Duration::from_secs(2),
+            idle_check_interval: Duration::from_secs(2),
         }
     }
 }

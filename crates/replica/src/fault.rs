@@ -60,18 +60,18 @@ pub enum Fault {
         /// The message that came.
         found: u64,
     },
-    /// The log was deleted: the newest epoch is an older one, or there is none.
-    #[error("the log of epoch {epoch} is gone")]
+    /// The log was deleted: the newest generation is an older one, or there is none.
+    #[error("generation {generation} of the log is gone")]
     Gone {
-        /// Number of the epoch.
-        epoch: u64,
+        /// Number of the generation.
+        generation: u64,
     },
     /// The cluster has a newer log.
-    #[error("epoch {newest} of the log follows epoch {epoch}")]
-    Epoch {
-        /// Number of the epoch that is read.
-        epoch: u64,
-        /// Number of the newest epoch.
+    #[error("generation {newest} of the log follows generation {generation}")]
+    Generation {
+        /// Number of the generation that is read.
+        generation: u64,
+        /// Number of the newest generation.
         newest: u64,
     },
     /// A record is damaged, or does not continue the chain of records.
@@ -96,11 +96,13 @@ pub enum Fault {
         /// The lowest level that is accepted.
         needed: Option<VerificationLevel>,
     },
-    /// The first record of an epoch does not name a snapshot.
-    #[error("epoch {epoch} begins with a record of kind {kind}, not with the name of a snapshot")]
+    /// The first record of a generation does not name a snapshot.
+    #[error(
+        "generation {generation} begins with a record of kind {kind}, not with the name of a snapshot"
+    )]
     FirstRecord {
-        /// Number of the epoch.
-        epoch: u64,
+        /// Number of the generation.
+        generation: u64,
         /// Kind of the record.
         kind: &'static str,
     },
@@ -232,7 +234,7 @@ impl Fault {
             Self::Damaged(_) => FaultKind::Damaged,
             Self::NotDelivered { .. } | Self::Missing { .. } => FaultKind::Missing,
             Self::Gone { .. } => FaultKind::Gone,
-            Self::Epoch { .. } => FaultKind::Epoch,
+            Self::Generation { .. } => FaultKind::Generation,
             Self::Record { err, .. } => FaultKind::from_wire(err),
             Self::Level { .. } => FaultKind::Level,
             Self::FirstRecord { .. } => FaultKind::FirstRecord,

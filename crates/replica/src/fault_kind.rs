@@ -13,8 +13,8 @@ pub enum FaultKind {
     Truncated,
     /// The log was deleted.
     Gone,
-    /// A newer epoch follows.
-    Epoch,
+    /// A newer generation follows.
+    Generation,
     /// The log ends before the last message that was read.
     Rewound,
     /// A newer program wrote a record.
@@ -43,7 +43,7 @@ pub enum FaultKind {
     Term,
     /// An ingester requires a lower level of proof than this replica.
     Level,
-    /// An epoch does not begin with the name of a snapshot.
+    /// A generation does not begin with the name of a snapshot.
     FirstRecord,
     /// A block's parent is not in the log.
     Parent,
@@ -77,7 +77,7 @@ impl FaultKind {
         Self::Unreachable,
         Self::Truncated,
         Self::Gone,
-        Self::Epoch,
+        Self::Generation,
         Self::Rewound,
         Self::Version,
         Self::Damaged,
@@ -113,7 +113,7 @@ impl FaultKind {
             Self::Unreachable => "unreachable",
             Self::Truncated => "truncated",
             Self::Gone => "gone",
-            Self::Epoch => "epoch",
+            Self::Generation => "generation",
             Self::Rewound => "rewound",
             Self::Version => "version",
             Self::Damaged => "damaged",
@@ -149,7 +149,7 @@ impl FaultKind {
     pub fn is_loss(self) -> bool {
         matches!(
             self,
-            Self::Unreachable | Self::Truncated | Self::Gone | Self::Epoch | Self::Rewound
+            Self::Unreachable | Self::Truncated | Self::Gone | Self::Generation | Self::Rewound
         )
     }
 

@@ -1,11 +1,11 @@
-//! The first record of an epoch of the log: the name of the snapshot that the epoch continues from.
+//! The first record of a generation of the log: the name of the snapshot that the generation continues from.
 
 use std::time::Duration;
 
 use chain_solana::wire::{ReadRecord, Record, RecordDigest, RecordReader, SnapshotRecord};
 use replicated_log::{Log, LogError, MessageKind, ReadError, Tail};
 
-/// The first record of an epoch.
+/// The first record of a generation.
 pub(crate) struct FirstRecord {
     pub(crate) record: SnapshotRecord,
     pub(crate) digest: RecordDigest,
@@ -15,7 +15,7 @@ pub(crate) struct FirstRecord {
 
 impl FirstRecord {
     /// Reads the first record of a log. Returns `None` if the log no longer has it, if it does not come in time, or if it
-    /// is not a snapshot record that opens an epoch.
+    /// is not a snapshot record that opens a generation.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl FirstRecord {
             let message = match message {
                 Ok(message) => message,
                 Err(ReadError::Log(err)) => return Err(err),
-                // It is named when the epoch is read.
+                // It is named when the generation is read.
                 Err(
                     ReadError::Truncated { .. }
                     | ReadError::Gone
@@ -57,7 +57,7 @@ impl FirstRecord {
                     let is_first = record.link.number == record.block.number.saturating_add(1);
                     return Ok(is_first.then_some(Self { record, digest, sequence }));
                 }
-                // It is named when the epoch is read.
+                // It is named when the generation is read.
                 Ok(Some(_)) | Err(_) => return Ok(None),
             }
         }

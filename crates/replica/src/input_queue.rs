@@ -57,15 +57,15 @@ pub(crate) struct Jump {
     pub(crate) done: oneshot::Sender<Result<(), JumpRefusal>>,
 }
 
-/// A new epoch of the log begins after a block, which the ledger may have.
+/// A new generation of the log begins after a block, which the ledger may have.
 pub(crate) struct Rebase {
     /// The slot of the block.
     pub(crate) slot: Slot,
-    /// The number of the block's record in the epoch before, if the digest of that record is known.
+    /// The number of the block's record in the generation before, if the digest of that record is known.
     pub(crate) known: Option<u64>,
     /// The name of the block on any node.
     pub(crate) key: Option<BlockKey>,
-    /// Its position in the new epoch: before the first message.
+    /// Its position in the new generation: before the first message.
     pub(crate) position: RecordPosition,
     /// Whether the ledger can continue from it.
     pub(crate) done: oneshot::Sender<bool>,

@@ -3,9 +3,9 @@
 //! In: blocks as they are written, skipped and removed. Out: for a record's number, the ledger's block, or that the
 //! block was skipped, or that no block has the number.
 //! Shape: records from [`KnownBlocks::new`]'s number on are known. A block on a parent before that is of a fork that
-//! died before the snapshot, so it is skipped, and so are its children and the marks of all of these. A new epoch of
-//! the log may list blocks again that the ledger has. They are found by slot and blockhash, so that a block has one id
-//! for the life of the process.
+//! died before the snapshot, so it is skipped, and so are its children and the marks of all of these. A new generation
+//! of the log may list blocks again that the ledger has. They are found by slot and blockhash, so that a block has one
+//! id for the life of the process.
 //! Bounds: [`NUMBERS_MAX`] numbers, [`NAMES_MAX`] names.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -135,8 +135,8 @@ impl KnownBlocks {
         }
     }
 
-    /// A new epoch of the log continues from a block under this number. `id` is the block if it is known. Otherwise it
-    /// is older, and the blocks after it are found by their names as the epoch lists them.
+    /// A new generation of the log continues from a block under this number. `id` is the block if it is known.
+    /// Otherwise it is older, and the blocks after it are found by their names as the generation lists them.
     pub(crate) fn rebase(&mut self, number: u64, id: Option<BlockId>) {
         self.first = if id.is_some() { number } else { number.saturating_add(1) };
         self.ids = id.map(|id| (number, id)).into_iter().collect();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_epoch_continues_from_a_known_block_and_finds_the_others_by_name() {
+    fn a_new_generation_continues_from_a_known_block_and_finds_the_others_by_name() {
         let mut known = KnownBlocks::new(1, key(1), block(1, 1));
         known.insert(3, key(2), block(2, 3));
         known.rebase(100, Some(id(1, 1)));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_epoch_from_an_unknown_block_finds_the_others_by_name() {
+    fn a_new_generation_from_an_unknown_block_finds_the_others_by_name() {
         let mut known = KnownBlocks::new(1, key(5), block(5, 1));
         known.rebase(100, None);
         assert_eq!([1, 100].map(|number| known.resolve(number)), [Resolved::Older; 2]);

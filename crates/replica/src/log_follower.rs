@@ -1,8 +1,8 @@
 //! Reads the log: messages to whole, checked records for the writer.
 //!
-//! In: messages of one epoch after another. Out: records, in order, to the writer's queue.
+//! In: messages of one generation after another. Out: records, in order, to the writer's queue.
 //! Shape: one future on a thread of its own, so that decoding holds up neither the writer nor a thread that serves
-//! sockets. A fault ends the reading of an epoch (`read_epoch`), and `recover` finds out how to continue.
+//! sockets. A fault ends the reading of a generation (`read_generation`), and `recover` finds out how to continue.
 //! Bounds: one record, which is held unpacked and decoded for a moment, and the writer's queue. The queue counts decoded
 //! records only.
 //! Invariant: a record is passed on only if it continues the chain of records ([`RecordChain`]).
@@ -47,19 +47,19 @@ pub(crate) struct LogFollower {
     /// The faults that halted the writer.
     pub(crate) faults: mpsc::Receiver<Fault>,
     pub(crate) at: LogPosition,
-    /// Digest of the first record of the current epoch, if it is known.
+    /// Digest of the first record of the current generation, if it is known.
     pub(crate) first_digest: Option<RecordDigest>,
     pub(crate) recent: RecentBlocks,
     /// Attempts to read a damaged record again, since the last good record.
     pub(crate) rereads: u32,
     /// The first of the attempts to continue that failed, since the last good record.
     pub(crate) stuck_since: Option<tokio::time::Instant>,
-    /// Epoch and sequence of the last report of a fault.
+    /// Generation and sequence of the last report of a fault.
     pub(crate) reported: Option<(u64, u64)>,
     pub(crate) copies: SnapshotCopies,
 }
 
-/// Why the reading of an epoch ended.
+/// Why the reading of a generation ended.
 pub(crate) enum ReadEnd {
     Fault(Fault),
     WriterEnded,
@@ -81,7 +81,7 @@ impl LogFollower {
     /// Reads until the writer has ended.
     pub(crate) async fn run(mut self) {
         loop {
-            let ReadEnd::Fault(mut fault) = self.read_epoch().await else { return };
+            let ReadEnd::Fault(mut fault) = self.read_generation().await else { return };
             self.show_fault(&fault);
             if let Some(cause) = self.find_cause(&fault).await {
                 self.show_fault(&cause);
@@ -98,32 +98,33 @@ impl LogFollower {
         self.status.set_fault(fault);
     }
 
-    /// Finds the cause of an outage in the list of epochs: the epoch was deleted, or another one has followed it. Returns
-    /// `None` if the epoch exists, or if no server replies.
+    /// Finds the cause of an outage in the list of generations: the generation was deleted, or another one has followed
+    /// it. Returns `None` if the generation exists, or if no server replies.
     async fn find_cause(&self, fault: &Fault) -> Option<Fault> {
         if !fault.is_outage() {
             return None;
         }
-        let epoch = self.at.epoch;
-        let newest = self.sources.newest_epoch(Some(epoch)).await.ok()?;
+        let generation = self.at.generation;
+        let newest = self.sources.newest_generation(Some(generation)).await.ok()?;
         match newest {
-            Some(newest) if newest > epoch => Some(Fault::Epoch { epoch, newest }),
-            Some(newest) if newest == epoch => None,
-            _ => Some(Fault::Gone { epoch }),
+            Some(newest) if newest > generation => Some(Fault::Generation { generation, newest }),
+            Some(newest) if newest == generation => None,
+            _ => Some(Fault::Gone { generation }),
         }
     }
 
-    /// Reads the current epoch from the current position. Returns at a fault.
-    async fn read_epoch(&mut self) -> ReadEnd {
-        match self.try_read_epoch().await {
+    /// Reads the current generation from the current position. Returns at a fault.
+    async fn read_generation(&mut self) -> ReadEnd {
+        match self.try_read_generation().await {
             Ok(never) => match never {},
             Err(end) => end,
         }
     }
 
-    async fn try_read_epoch(&mut self) -> Result<std::convert::Infallible, ReadEnd> {
-        let idle = self.config.idle_check_every;
-        let log = self.sources.space.open_epoch(self.at.epoch).await.map_err(Fault::from)?;
+    async fn try_read_generation(&mut self) -> Result<std::convert::Infallible, ReadEnd> {
+        let idle = self.config.idle_check_interval;
+        let log =
+            self.sources.space.open_generation(self.at.generation).await.map_err(Fault::from)?;
         let start = self.at.sequence;
         self.check_extent(&*log, start).await?;
         let mut reader = log.read(start).await.map_err(Fault::from)?;
@@ -193,7 +194,7 @@ impl LogFollower {
             ReadError::Truncated { wanted, first } => Fault::Truncated { wanted, first },
             ReadError::Damaged { sequence: _, error } => Fault::Damaged(error),
             ReadError::Missing { wanted, found } => Fault::Missing { wanted, found },
-            ReadError::Gone => Fault::Gone { epoch: self.at.epoch },
+            ReadError::Gone => Fault::Gone { generation: self.at.generation },
             ReadError::Log(err) => err.into(),
         }
     }
@@ -216,13 +217,13 @@ impl LogFollower {
         let ReadRecord { record, digest } = read;
         if self.at.sequence == 0 && !matches!(record, Record::Snapshot(_)) {
             let kind = record.name();
-            return Err(Fault::FirstRecord { epoch: self.at.epoch, kind }.into());
+            return Err(Fault::FirstRecord { generation: self.at.generation, kind }.into());
         }
         let writer = record.writer();
         let chain = RecordChain { number: record.link().number, digest, writer: Some(writer) };
         check_level(writer, chain.number, self.config.level_min)?;
-        let epoch = self.at.epoch;
-        let at = LogPosition { epoch, sequence, chain };
+        let generation = self.at.generation;
+        let at = LogPosition { generation, sequence, chain };
         match record {
             Record::Block(record) => {
                 let slot = record.block.id.slot;
@@ -230,7 +231,7 @@ impl LogFollower {
                 let bytes = record_bytes(&record);
                 let mut votes = LandedVotes::default();
                 votes.read(0, &record.block.transactions);
-                let position = RecordPosition { epoch, sequence, number, digest };
+                let position = RecordPosition { generation, sequence, number, digest };
                 let block = BlockInput { record: *record, position, votes };
                 self.inputs.send(Input::Block(Box::new(block)), bytes).await?;
                 self.recent.push(BlockName { slot, number }, digest);
@@ -276,19 +277,19 @@ impl LogFollower {
         Ok(())
     }
 
-    /// Fails if the log does not continue from here, or if a newer epoch follows it.
+    /// Fails if the log does not continue from here, or if a newer generation follows it.
     async fn check_newest(&self, log: &dyn Log, last: u64) -> Result<(), Fault> {
-        let epoch = self.at.epoch;
-        match self.sources.newest_epoch(Some(epoch)).await? {
-            Some(newest) if newest > epoch => Err(Fault::Epoch { epoch, newest }),
-            Some(newest) if newest == epoch => self.check_extent(log, last).await,
-            _ => Err(Fault::Gone { epoch }),
+        let generation = self.at.generation;
+        match self.sources.newest_generation(Some(generation)).await? {
+            Some(newest) if newest > generation => Err(Fault::Generation { generation, newest }),
+            Some(newest) if newest == generation => self.check_extent(log, last).await,
+            _ => Err(Fault::Gone { generation }),
         }
     }
 }
 
-fn is_due(checked: Instant, every: Duration) -> bool {
-    now().saturating_duration_since(checked) >= every
+fn is_due(checked: Instant, interval: Duration) -> bool {
+    now().saturating_duration_since(checked) >= interval
 }
 
 /// Estimates the bytes of a decoded record.

@@ -6,13 +6,14 @@ use std::collections::VecDeque;
 
 use chain_solana::wire::{BlockName, RecordChain, RecordDigest};
 
-/// Number of the newest blocks from which a new epoch of the log may continue without a snapshot: half an hour of slots.
+/// Number of the newest blocks from which a new generation of the log may continue without a snapshot: half an hour of
+/// slots.
 const RECENT_MAX: usize = 4_096;
 
 /// The position after the last record that was read completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogPosition {
-    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
     /// Sequence of the record's last message.
     pub(crate) sequence: u64,
     pub(crate) chain: RecordChain,
@@ -21,8 +22,8 @@ pub(crate) struct LogPosition {
 /// The position of a block's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordPosition {
-    pub(crate) epoch: u64,
-    /// Sequence of the record's last message; 0 for the snapshot that an epoch begins with.
+    pub(crate) generation: u64,
+    /// Sequence of the record's last message; 0 for the snapshot that a generation begins with.
     pub(crate) sequence: u64,
     pub(crate) number: u64,
     pub(crate) digest: RecordDigest,

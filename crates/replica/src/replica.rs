@@ -50,7 +50,7 @@ pub struct Replica {
     proof: Arc<ReplicaProof>,
     cluster: ClusterTracker,
     bank: SnapshotBank,
-    /// Digest of the first record of the log's epoch, if the log still has it.
+    /// Digest of the first record of the log's generation, if the log still has it.
     first_digest: Option<RecordDigest>,
     /// The snapshot, if it was loaded from the object store and is to be copied.
     copied: Option<Manifest>,
@@ -85,10 +85,11 @@ impl Replica {
         let cache = config.cache_dir.as_deref().map(open_cache).transpose()?;
         let level_min = config.level_min;
         let sources = SnapshotSources { space, depot, cache, level_min };
-        let epoch = sources.newest_epoch(None).await?;
-        let epoch = epoch.ok_or_else(|| ReplicaError::NoLog { cluster: cluster.clone() })?;
-        let log = sources.space.open_epoch(epoch).await?;
-        let extent = LogExtent::new(epoch, &*log, config.idle_check_every).await?;
+        let generation = sources.newest_generation(None).await?;
+        let generation =
+            generation.ok_or_else(|| ReplicaError::NoLog { cluster: cluster.clone() })?;
+        let log = sources.space.open_generation(generation).await?;
+        let extent = LogExtent::new(generation, &*log, config.idle_check_interval).await?;
         let found = sources.find_usable(&cluster, &extent, None).await;
         let mut reasons = found.reasons_text();
         let started = now();
@@ -226,7 +227,7 @@ impl Replica {
         if let Some(manifest) = copied {
             copies.request(&manifest);
         }
-        if let Some(every) = config.snapshot_every {
+        if let Some(interval) = config.snapshot_interval {
             let task = SnapshotTask {
                 config: Arc::clone(&config),
                 sources: sources.clone(),
@@ -234,7 +235,7 @@ impl Replica {
                 inputs: inputs.clone(),
                 copies: copies.clone(),
             };
-            tasks.spawn(task.run(every));
+            tasks.spawn(task.run(interval));
         }
         let at = bank.log_position();
         let mut recent = RecentBlocks::default();

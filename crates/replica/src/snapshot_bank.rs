@@ -77,7 +77,7 @@ impl SnapshotBank {
     /// The position in the log from which its successors are read.
     pub(crate) fn log_position(&self) -> LogPosition {
         LogPosition {
-            epoch: self.position.epoch,
+            generation: self.position.generation,
             sequence: self.position.sequence,
             chain: RecordChain::new(self.position.number, self.position.digest),
         }
@@ -131,7 +131,7 @@ impl RootState {
         let blockhashes = info.blockhashes.iter().copied().collect();
         SnapshotFacts {
             cluster: cluster.to_owned(),
-            epoch: position.epoch,
+            generation: position.generation,
             position: position.sequence,
             block: self.bank.name(),
             block_digest: position.digest,

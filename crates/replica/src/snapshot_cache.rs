@@ -59,7 +59,7 @@ async fn copy_snapshot(from: &Depot, to: &Depot, manifest: &Manifest) -> Result<
     put_intact(to, &manifest.key(), manifest.to_bytes().into()).await?;
     let rules = RemovalRules {
         keep: 1,
-        newest_epoch: manifest.epoch,
+        newest_generation: manifest.generation,
         needed: None,
         younger_than: Duration::ZERO,
         now_ms: unix_ms(),

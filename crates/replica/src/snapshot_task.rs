@@ -2,8 +2,8 @@
 //!
 //! In: the state at the root, which the writer hands over at any time: a view costs a pointer. Out: snapshots in the
 //! object store, where those that no replica needs are removed.
-//! Several replicas write in turn: none writes while the newest snapshot of the epoch is young. Two of them may write at
-//! once if one starts before the other one has ended; their snapshots are of different blocks, or equal.
+//! Several replicas write in turn: none writes while the newest snapshot of the generation is young. Two of them may
+//! write at once if one starts before the other one has ended; their snapshots are of different blocks, or equal.
 //! Bounds: one snapshot at a time. Its view retains the versions of accounts that are replaced meanwhile.
 
 use std::sync::Arc;
@@ -48,8 +48,8 @@ pub(crate) struct SnapshotTask {
 impl SnapshotTask {
     /// Writes a snapshot when the newest one is older than the interval, while the log is followed. Runs until the writer
     /// has ended.
-    pub(crate) async fn run(self, every: Duration) {
-        let mut ticks = tokio::time::interval((every / POLLS).max(POLL_INTERVAL_MIN));
+    pub(crate) async fn run(self, interval: Duration) {
+        let mut ticks = tokio::time::interval((interval / POLLS).max(POLL_INTERVAL_MIN));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first one is at once.
         ticks.tick().await;
@@ -68,12 +68,12 @@ impl SnapshotTask {
             if newest >= Some(slot) {
                 continue;
             }
-            let epoch = state.bank.position.epoch;
-            if epoch != self.status.epoch() {
-                // The epoch that is read now has not listed the root yet.
+            let generation = state.bank.position.generation;
+            if generation != self.status.generation() {
+                // The generation that is read now has not listed the root yet.
                 continue;
             }
-            match self.is_due(every, epoch).await {
+            match self.is_due(interval, generation).await {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(err) => {
@@ -100,13 +100,14 @@ impl SnapshotTask {
         }
     }
 
-    /// Whether the newest intact snapshot of an epoch is older than the interval. Those of other epochs are of no use.
-    async fn is_due(&self, every: Duration, epoch: u64) -> Result<bool, SnapshotFault> {
+    /// Whether the newest intact snapshot of a generation is older than the interval. Those of other generations are of
+    /// no use.
+    async fn is_due(&self, interval: Duration, generation: u64) -> Result<bool, SnapshotFault> {
         let depot = &self.sources.depot;
         let keys = newest_snapshots(depot, &self.config.cluster).await?;
-        for key in keys.into_iter().filter(|key| key.epoch == epoch) {
+        for key in keys.into_iter().filter(|key| key.generation == generation) {
             match load_manifest(depot, &key.key, None).await {
-                Ok(manifest) => return Ok(!is_young(manifest.made_at_ms, unix_ms(), every)),
+                Ok(manifest) => return Ok(!is_young(manifest.made_at_ms, unix_ms(), interval)),
                 // It was removed.
                 Err(SnapshotLoadError::Depot(DepotError::NotFound { .. })) => {}
                 Err(SnapshotLoadError::Depot(err)) => return Err(err.into()),
@@ -124,11 +125,11 @@ impl SnapshotTask {
 
     /// Removes the snapshots that neither the rule of the configuration, nor the oldest message of the log, nor a load needs.
     async fn remove_old(&self) -> Result<(), SnapshotFault> {
-        let Some(epoch) = self.sources.newest_epoch(None).await? else { return Ok(()) };
-        let tail = self.sources.space.open_epoch(epoch).await?.tail().await?;
+        let Some(generation) = self.sources.newest_generation(None).await? else { return Ok(()) };
+        let tail = self.sources.space.open_generation(generation).await?.tail().await?;
         let rules = RemovalRules {
             keep: self.config.snapshots_kept.max(1),
-            newest_epoch: epoch,
+            newest_generation: generation,
             needed: Some(tail.first),
             younger_than: retained_age(self.status.load_ms()),
             now_ms: unix_ms(),
@@ -156,11 +157,12 @@ mod tests {
 
     #[test]
     fn a_snapshot_is_young_until_the_interval_has_passed() {
-        let every = Duration::from_secs(60);
-        let young = [0, 59_999, 60_000].map(|age| is_young(1_000_000, 1_000_000 + age, every));
+        let interval = Duration::from_secs(60);
+        let young = [0, 59_999, 60_000].map(|age| is_young(1_000_000, 1_000_000 + age, interval));
         assert_eq!(young, [true, true, false]);
         // A clock that is a minute ahead delays a snapshot, and one that is a year ahead does not.
-        let ahead = [59_999, 31_536_000_000].map(|ms| is_young(1_000_000 + ms, 1_000_000, every));
+        let ahead =
+            [59_999, 31_536_000_000].map(|ms| is_young(1_000_000 + ms, 1_000_000, interval));
         assert_eq!(ahead, [true, false]);
     }
 

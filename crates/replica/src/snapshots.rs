@@ -31,8 +31,8 @@ use crate::status::{ReplicaStatus, error_text};
 
 /// Number of the newest snapshots that are tried.
 const TRIED_MAX: usize = 8;
-/// Number of the newest epochs whose records are requested.
-const REQUESTED_EPOCHS_MAX: u64 = 8;
+/// Number of the newest generations whose records are requested.
+const REQUESTED_GENERATIONS_MAX: u64 = 8;
 
 /// The sources of a replica: the log and the object store.
 #[derive(Clone)]
@@ -56,23 +56,23 @@ pub(crate) struct UsableSnapshot {
 
 /// The extent of the log that a snapshot must fit to.
 pub(crate) struct LogExtent {
-    epoch: u64,
+    generation: u64,
     tail: Tail,
     pub(crate) first: Option<FirstRecord>,
 }
 
 impl LogExtent {
     pub(crate) async fn new(
-        epoch: u64,
+        generation: u64,
         log: &dyn Log,
         timeout: Duration,
     ) -> Result<Self, LogError> {
         let tail = log.tail().await?;
         let first = FirstRecord::read(log, &tail, timeout).await?;
-        Ok(Self { epoch, tail, first })
+        Ok(Self { generation, tail, first })
     }
 
-    /// Returns the digest of the first record, which distinguishes logs of the same epoch.
+    /// Returns the digest of the first record, which distinguishes logs of the same generation.
     pub(crate) fn first_digest(&self) -> Option<RecordDigest> {
         self.first.as_ref().map(|first| first.digest)
     }
@@ -83,20 +83,28 @@ impl LogExtent {
         (record.manifest_key == key).then_some(record.manifest_digest)
     }
 
-    /// Finds the position in the log after which a snapshot is continued, or why there is none. The epoch may begin with a
-    /// snapshot that was made in the epoch before.
+    /// Finds the position in the log after which a snapshot is continued, or why there is none. The generation may
+    /// begin with a snapshot that was made in the generation before.
     fn find_position(&self, manifest: &Manifest) -> Result<RecordPosition, String> {
-        let epoch = self.epoch;
+        let generation = self.generation;
         if let Some(FirstRecord { record, .. }) = &self.first
             && record.manifest_key == manifest.key()
         {
             let number = record.block.number;
-            return Ok(RecordPosition { epoch, sequence: 0, number, digest: record.block_digest });
+            return Ok(RecordPosition {
+                generation,
+                sequence: 0,
+                number,
+                digest: record.block_digest,
+            });
         }
         let sequence = manifest.position;
         let Tail { first, last, .. } = self.tail;
-        if manifest.epoch != epoch {
-            return Err(format!("it is of epoch {}, the log is at {epoch}", manifest.epoch));
+        if manifest.generation != generation {
+            return Err(format!(
+                "it is of generation {}, the log is at {generation}",
+                manifest.generation
+            ));
         }
         if sequence > last {
             return Err(format!("it is of message {sequence}, and the log ends at {last}"));
@@ -105,34 +113,38 @@ impl LogExtent {
             return Err(format!("it is of message {sequence}, and the log begins at {first}"));
         }
         let number = manifest.block.number;
-        Ok(RecordPosition { epoch, sequence, number, digest: manifest.block_digest })
+        Ok(RecordPosition { generation, sequence, number, digest: manifest.block_digest })
     }
 }
 
 impl SnapshotSources {
-    /// Returns the newest epoch that has records. An epoch without any is still being opened, or its opener has died; the
-    /// epoch before it continues meanwhile. Epochs up to `known` are not asked for their records.
+    /// Returns the newest generation that has records. A generation without any is still being opened, or its opener
+    /// has died; the generation before it continues meanwhile. Generations up to `known` are not asked for their
+    /// records.
     ///
     /// # Errors
     ///
     /// The log cannot be reached.
-    pub(crate) async fn newest_epoch(&self, known: Option<u64>) -> Result<Option<u64>, LogError> {
-        let created = self.space.newest_epoch().await?;
+    pub(crate) async fn newest_generation(
+        &self,
+        known: Option<u64>,
+    ) -> Result<Option<u64>, LogError> {
+        let created = self.space.newest_generation().await?;
         let is_new = |newest: &u64| known.is_none_or(|known| *newest > known);
         let Some(newest) = created.filter(is_new) else { return Ok(created) };
         let oldest = known.map_or(0, |known| known.saturating_add(1));
-        let oldest = oldest.max(newest.saturating_sub(REQUESTED_EPOCHS_MAX - 1));
-        for epoch in (oldest..=newest).rev() {
-            let log = match self.space.open_epoch(epoch).await {
+        let oldest = oldest.max(newest.saturating_sub(REQUESTED_GENERATIONS_MAX - 1));
+        for generation in (oldest..=newest).rev() {
+            let log = match self.space.open_generation(generation).await {
                 Ok(log) => log,
-                Err(err) if epoch == newest => return Err(err),
+                Err(err) if generation == newest => return Err(err),
                 // It was removed.
                 Err(_) => continue,
             };
             match log.tail().await {
                 Ok(tail) if tail.last == 0 => {}
-                Ok(_) => return Ok(Some(epoch)),
-                Err(err) if err.is_damage() => return Ok(Some(epoch)),
+                Ok(_) => return Ok(Some(generation)),
+                Err(err) if err.is_damage() => return Ok(Some(generation)),
                 Err(err) => return Err(err),
             }
         }

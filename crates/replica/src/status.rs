@@ -38,18 +38,20 @@ enum Activity {
 pub(crate) enum LoadReason {
     Start,
     Truncated,
-    Epoch,
+    Generation,
     Damage,
 }
 
 impl LoadReason {
-    const ALL: [Self; 4] = [Self::Start, Self::Truncated, Self::Epoch, Self::Damage];
+    const ALL: [Self; 4] = [Self::Start, Self::Truncated, Self::Generation, Self::Damage];
 
     /// The reason of a jump after a fault.
     pub(crate) fn from_fault(fault: &Fault) -> Self {
         match fault {
             Fault::Truncated { .. } => Self::Truncated,
-            Fault::Gone { .. } | Fault::Epoch { .. } | Fault::Rewound { .. } => Self::Epoch,
+            Fault::Gone { .. } | Fault::Generation { .. } | Fault::Rewound { .. } => {
+                Self::Generation
+            }
             _ => Self::Damage,
         }
     }
@@ -58,7 +60,7 @@ impl LoadReason {
         match self {
             Self::Start => "start",
             Self::Truncated => "truncated",
-            Self::Epoch => "epoch",
+            Self::Generation => "generation",
             Self::Damage => "damage",
         }
     }
@@ -85,7 +87,7 @@ pub struct ReplicaStatus {
     window_start: AtomicU64,
     /// Whether it was near the end of the log since it was loaded or has jumped.
     has_caught_up: AtomicBool,
-    epoch: AtomicU64,
+    generation: AtomicU64,
     sequence: AtomicU64,
     record: AtomicU64,
     term: AtomicU64,
@@ -128,7 +130,7 @@ impl ReplicaStatus {
             root: AtomicU64::default(),
             window_start: AtomicU64::default(),
             has_caught_up: AtomicBool::default(),
-            epoch: AtomicU64::default(),
+            generation: AtomicU64::default(),
             sequence: AtomicU64::default(),
             record: AtomicU64::default(),
             term: AtomicU64::default(),
@@ -225,9 +227,9 @@ impl ReplicaStatus {
         self.root.load(Ordering::Relaxed)
     }
 
-    /// Returns the epoch of the log that is read.
-    pub fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Relaxed)
+    /// Returns the generation of the log that is read.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
     }
 
     /// Returns the sequence of the last message of the newest whole record.
@@ -334,7 +336,7 @@ impl ReplicaStatus {
     }
 
     pub(crate) fn record_position(&self, at: &LogPosition) {
-        self.epoch.store(at.epoch, Ordering::Relaxed);
+        self.generation.store(at.generation, Ordering::Relaxed);
         self.sequence.store(at.sequence, Ordering::Relaxed);
         self.record.store(at.chain.number, Ordering::Relaxed);
         self.term.store(at.chain.term(), Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! its state is published.
 //! Shape: a block is written hidden and compared with its record (`write_block`); marks make it visible (`apply_marks`).
 //! A record that cannot be right halts the writer: it reports the fault, and ignores the log until it jumps to a snapshot
-//! (`jump`), or until a new epoch of the log continues from a block that it has.
+//! (`jump`), or until a new generation of the log continues from a block that it has.
 //! Bounds: [`UNROOTED_MAX`] blocks above the root; [`UNSENT_MAX`] events between two publications.
 //! Invariant: nothing of a block is shown before its sum and its bank hash are those of its record.
 
@@ -244,8 +244,9 @@ impl Writer {
         let _ = self.faults.try_send(fault);
     }
 
-    /// Continues in a new epoch of the log. An epoch may begin at a block that is older than all known ones. Then what it
-    /// lists up to a known block is skipped, and a root that is not here is noticed as the root of another chain.
+    /// Continues in a new generation of the log. A generation may begin at a block that is older than all known ones.
+    /// Then what it lists up to a known block is skipped, and a root that is not here is noticed as the root of another
+    /// chain.
     fn rebase(&mut self, rebase: Rebase) {
         let Rebase { slot, known, key, position, done } = rebase;
         let by_number = known.and_then(|number| match self.known.resolve(number) {

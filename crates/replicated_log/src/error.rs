@@ -77,7 +77,7 @@ impl LogError {
         matches!(self.cause, Cause::Damage)
     }
 
-    /// Returns whether the operation needs space that older epochs may have.
+    /// Returns whether the operation needs space that older generations may have.
     pub const fn lacks_space(&self) -> bool {
         matches!(self.cause, Cause::NoSpace)
     }
@@ -116,7 +116,7 @@ pub enum ReadError {
         /// Oldest sequence that the log still has.
         first: u64,
     },
-    /// The log was deleted, created again, or restored from an older backup. Look for a newer epoch.
+    /// The log was deleted, created again, or restored from an older backup. Look for a newer generation.
     #[error("the log was deleted or replaced by another one")]
     Gone,
     /// The stored bytes at the reader's position are not those that were appended. Another server may have intact ones.

@@ -1,4 +1,4 @@
-//! The interface of a log: [`Log`] is one epoch, [`LogSpace`] is all epochs of one cluster.
+//! The interface of a log: [`Log`] is one generation, [`LogSpace`] is all generations of one cluster.
 //!
 //! Invariant: an append at `after` succeeds only if `after` is the last sequence. So of several writers that all
 //! believe that they lead, one succeeds at each position.
@@ -11,9 +11,9 @@ use futures_util::future::BoxFuture;
 use crate::error::{AppendError, LogError, ReadError};
 use crate::message::{LogMessage, StoredMessage, Tail};
 
-/// A log of one epoch: messages that are appended in batches and never change.
+/// A log of one generation: messages that are appended in batches and never change.
 ///
-/// The first message of an epoch has sequence 1. Position 0 is before the first message.
+/// The first message of a generation has sequence 1. Position 0 is before the first message.
 pub trait Log: Send + Sync {
     /// Appends a batch after the message `after`, as a whole or not at all. Returns the sequence of its last message.
     ///
@@ -50,23 +50,23 @@ pub trait LogReader: Send {
     fn next(&mut self) -> BoxFuture<'_, Result<StoredMessage, ReadError>>;
 }
 
-/// All epochs of one cluster's log: `hydrant-<cluster>-<epoch>`.
+/// All generations of one cluster's log: `hydrant-<cluster>-<generation>`.
 pub trait LogSpace: Send + Sync {
-    /// Returns the newest epoch, or `None` if no epoch was created yet.
-    fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>>;
+    /// Returns the newest generation, or `None` if no generation was created yet.
+    fn newest_generation(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>>;
 
-    /// Creates an epoch. Returns `false` if it exists already. If the servers have no space for it, the limits of older
-    /// epochs are lowered to their size. If that is not enough, it fails, and
+    /// Creates a generation. Returns `false` if it exists already. If the servers have no space for it, the limits of
+    /// older generations are lowered to their size. If that is not enough, it fails, and
     /// [`LogError::lacks_space`] is true.
-    fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>>;
+    fn create_generation(&self, generation: u64) -> BoxFuture<'_, Result<bool, LogError>>;
 
-    /// Removes all epochs before `epoch`, with their messages. Returns the number of removed epochs. Their readers fail
-    /// with [`ReadError::Gone`] or [`ReadError::Truncated`]. The leading writer calls this when readers no
-    /// longer need them; nothing else removes an epoch. After an error the next call continues.
-    fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>>;
+    /// Removes all generations before `generation`, with their messages. Returns the number of removed generations.
+    /// Their readers fail with [`ReadError::Gone`] or [`ReadError::Truncated`]. The leading writer calls this when
+    /// readers no longer need them; nothing else removes a generation. After an error the next call continues.
+    fn remove_generations_below(&self, generation: u64) -> BoxFuture<'_, Result<usize, LogError>>;
 
-    /// Opens an epoch, or fails if it does not exist.
-    fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>>;
+    /// Opens a generation, or fails if it does not exist.
+    fn open_generation(&self, generation: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>>;
 
     /// Returns the ways in which the log can lose acknowledged messages, one sentence each. Callers refuse such a log
     /// unless their configuration allows it. A store that replaces objects cannot fence appends, and is an error.

@@ -24,14 +24,14 @@ use crate::error::{AppendError, LogError};
 use crate::log::{Log, LogReader, LogSpace};
 use crate::message::{LogMessage, StoredMessage, Tail};
 
-/// All epochs of a log in memory. Clones share their content.
+/// All generations of a log in memory. Clones share their content.
 #[derive(Clone, Debug)]
 pub struct MemoryLogSpace {
     space: Arc<Space>,
 }
 
 impl MemoryLogSpace {
-    /// Creates a log space without epochs, limits and faults.
+    /// Creates a log space without generations, limits and faults.
     pub fn new() -> Self {
         Self::with_faults(Faults::default())
     }
@@ -51,46 +51,46 @@ impl MemoryLogSpace {
         self.space.land_late_appends();
     }
 
-    /// Returns all messages of an epoch without any fault of reading. Empty if the epoch does not exist.
-    pub fn stored_messages(&self, epoch: u64) -> Vec<StoredMessage> {
-        self.space.stored_messages(epoch)
+    /// Returns all messages of a generation without any fault of reading. Empty if the generation does not exist.
+    pub fn stored_messages(&self, generation: u64) -> Vec<StoredMessage> {
+        self.space.stored_messages(generation)
     }
 
     /// Removes all messages before `first`, but never the last one.
-    pub fn truncate_epoch(&self, epoch: u64, first: u64) {
-        self.space.change_stream(epoch, |stream| stream.truncate_before(first));
+    pub fn truncate_generation(&self, generation: u64, first: u64) {
+        self.space.change_stream(generation, |stream| stream.truncate_before(first));
     }
 
     /// Removes all messages, as an age limit does with a log without appends. The log still knows its end.
-    pub fn empty_epoch(&self, epoch: u64) {
-        self.space.change_stream(epoch, Stream::remove_all);
+    pub fn empty_generation(&self, generation: u64) {
+        self.space.change_stream(generation, Stream::remove_all);
     }
 
     /// Loses a message for all readers, as a damaged store does. Readers of it fail with
     /// [`ReadError::Missing`](crate::ReadError::Missing), or wait if no message follows it.
-    pub fn lose_message(&self, epoch: u64, sequence: u64) {
-        self.space.change_stream(epoch, |stream| stream.lose_message(sequence));
+    pub fn lose_message(&self, generation: u64, sequence: u64) {
+        self.space.change_stream(generation, |stream| stream.lose_message(sequence));
     }
 
     /// Removes all messages after `last`, as a restore from an older backup does. Open readers fail with
     /// [`ReadError::Gone`](crate::ReadError::Gone).
-    pub fn restore_epoch(&self, epoch: u64, last: u64) {
-        self.space.restore_epoch(epoch, last);
+    pub fn restore_generation(&self, generation: u64, last: u64) {
+        self.space.restore_generation(generation, last);
     }
 
     /// Flips the lowest bit of a stored payload's first byte, for all readers.
-    pub fn damage_message(&self, epoch: u64, sequence: u64) {
-        self.space.change_stream(epoch, |stream| stream.damage_message(sequence));
+    pub fn damage_message(&self, generation: u64, sequence: u64) {
+        self.space.change_stream(generation, |stream| stream.damage_message(sequence));
     }
 
-    /// Deletes an epoch. Open readers fail with [`ReadError::Gone`](crate::ReadError::Gone).
-    pub fn delete_epoch(&self, epoch: u64) {
-        self.space.delete_epoch(epoch);
+    /// Deletes a generation. Open readers fail with [`ReadError::Gone`](crate::ReadError::Gone).
+    pub fn delete_generation(&self, generation: u64) {
+        self.space.delete_generation(generation);
     }
 
-    /// Deletes an epoch and creates it again, without messages.
-    pub fn recreate_epoch(&self, epoch: u64) {
-        self.space.recreate_epoch(epoch);
+    /// Deletes a generation and creates it again, without messages.
+    pub fn recreate_generation(&self, generation: u64) {
+        self.space.recreate_generation(generation);
     }
 }
 
@@ -101,24 +101,25 @@ impl Default for MemoryLogSpace {
 }
 
 impl LogSpace for MemoryLogSpace {
-    fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
-        Box::pin(ready(Ok(self.space.newest_epoch())))
+    fn newest_generation(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
+        Box::pin(ready(Ok(self.space.newest_generation())))
     }
 
-    fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>> {
-        Box::pin(ready(Ok(self.space.create_epoch(epoch))))
+    fn create_generation(&self, generation: u64) -> BoxFuture<'_, Result<bool, LogError>> {
+        Box::pin(ready(Ok(self.space.create_generation(generation))))
     }
 
-    fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
-        let log = self.space.check_epoch(epoch, "open it").map(|()| {
-            let log: Arc<dyn Log> = Arc::new(MemoryLog { space: Arc::clone(&self.space), epoch });
+    fn open_generation(&self, generation: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
+        let log = self.space.check_generation(generation, "open it").map(|()| {
+            let log: Arc<dyn Log> =
+                Arc::new(MemoryLog { space: Arc::clone(&self.space), generation });
             log
         });
         Box::pin(ready(log))
     }
 
-    fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>> {
-        Box::pin(ready(Ok(self.space.remove_epochs_below(epoch))))
+    fn remove_generations_below(&self, generation: u64) -> BoxFuture<'_, Result<usize, LogError>> {
+        Box::pin(ready(Ok(self.space.remove_generations_below(generation))))
     }
 
     fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>> {
@@ -127,10 +128,10 @@ impl LogSpace for MemoryLogSpace {
     }
 }
 
-/// One epoch of a log in memory.
+/// One generation of a log in memory.
 struct MemoryLog {
     space: Arc<Space>,
-    epoch: u64,
+    generation: u64,
 }
 
 impl Log for MemoryLog {
@@ -139,16 +140,16 @@ impl Log for MemoryLog {
         after: u64,
         batch: Vec<LogMessage>,
     ) -> BoxFuture<'_, Result<u64, AppendError>> {
-        Box::pin(async move { self.space.append(self.epoch, after, batch) })
+        Box::pin(async move { self.space.append(self.generation, after, batch) })
     }
 
     fn tail(&self) -> BoxFuture<'_, Result<Tail, LogError>> {
-        Box::pin(async move { self.space.find_tail(self.epoch) })
+        Box::pin(async move { self.space.find_tail(self.generation) })
     }
 
     fn read(&self, after: u64) -> BoxFuture<'_, Result<Box<dyn LogReader>, LogError>> {
         Box::pin(async move {
-            let reader = MemoryReader::open(&self.space, self.epoch, after)?;
+            let reader = MemoryReader::open(&self.space, self.generation, after)?;
             Ok(Box::new(reader) as Box<dyn LogReader>)
         })
     }

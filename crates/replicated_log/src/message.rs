@@ -46,7 +46,7 @@ pub enum MessageKind {
 /// A message as the log stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredMessage {
-    /// Position in the log. The first message of an epoch has sequence 1.
+    /// Position in the log. The first message of a generation has sequence 1.
     pub sequence: u64,
     /// Whether the message begins a record.
     pub kind: MessageKind,

@@ -21,7 +21,7 @@ use crate::memory::{AppendFaults, Faults, MemoryLogSpace};
 use crate::object_log::ObjectLogSpace;
 use crate::{AppendError, Log, LogConfig, LogMessage, LogReader, LogSpace, ReadError, Tail};
 
-const EPOCH: u64 = 3;
+const GENERATION: u64 = 3;
 
 /// Items of each writer.
 const ITEMS: u32 = 12;
@@ -65,17 +65,17 @@ impl World {
     }
 
     async fn open_log(&self) -> Arc<dyn Log> {
-        self.space().open_epoch(EPOCH).await.expect("the epoch exists")
+        self.space().open_generation(GENERATION).await.expect("the generation exists")
     }
 
     /// Removes messages before `first`.
     async fn truncate(&self, first: u64) {
         match self {
-            Self::Memory(space) => space.truncate_epoch(EPOCH, first),
-            Self::Objects(space) => space.truncate_epoch(EPOCH, first).await,
+            Self::Memory(space) => space.truncate_generation(GENERATION, first),
+            Self::Objects(space) => space.truncate_generation(GENERATION, first).await,
             Self::FaultyObjects { space, .. } => {
                 self.settle();
-                space.truncate_epoch(EPOCH, first).await;
+                space.truncate_generation(GENERATION, first).await;
                 self.start_faults();
             }
         }
@@ -253,9 +253,12 @@ struct Outcome {
 
 /// Runs one schedule, and compares the log with the model.
 async fn run_schedule(world: &World, seed: u64, outcome: &mut Outcome) {
-    assert!(world.space().create_epoch(EPOCH).await.expect("it can be created"), "seed {seed}");
-    assert!(!world.space().create_epoch(EPOCH).await.expect("it exists"), "seed {seed}");
-    assert_eq!(world.space().newest_epoch().await.expect("it is listed"), Some(EPOCH));
+    assert!(
+        world.space().create_generation(GENERATION).await.expect("it can be created"),
+        "seed {seed}"
+    );
+    assert!(!world.space().create_generation(GENERATION).await.expect("it exists"), "seed {seed}");
+    assert_eq!(world.space().newest_generation().await.expect("it is listed"), Some(GENERATION));
     let mut rng = Rng::with_seed(seed);
     let mut writers = Vec::new();
     for id in 0..rng.u8(2..=3) {
@@ -445,7 +448,7 @@ fn two_writers_on_threads_share_a_directory() {
         let url = &url;
         runtime.expect("a runtime starts").block_on(async move {
             let world = World::Objects(open_objects(url));
-            world.space().create_epoch(EPOCH).await.expect("it exists afterwards");
+            world.space().create_generation(GENERATION).await.expect("it exists afterwards");
             let mut observer = Follower::open(&world, 0).await;
             let mut writer = Writer {
                 seed: 0,

@@ -1,4 +1,4 @@
-//! A log in NATS JetStream: one stream for each epoch, one atomic batch for each append.
+//! A log in NATS JetStream: one stream for each generation, one atomic batch for each append.
 //!
 //! Input: the URLs of the servers of one cluster, `nats://a:4222,nats://b:4222`. Output: see [`crate::Log`]. The
 //! fence is the header `Nats-Expected-Last-Sequence` of a batch's first message.
@@ -6,17 +6,17 @@
 //! has requested; `request_timeout` for each request.
 //! Invariant: an append that got no reply is never reported as refused: the batch may be in the log, or still land. A
 //! server of 2.15 or later makes `sync_interval: always` affordable; batches need 2.12.1.
-//! Not here: names and settings of streams (`epoch_stream`), appends (`appender`), reading (`reader`), settings that
-//! lose messages (`durability`), the space of old epochs (`old_epochs`).
+//! Not here: names and settings of streams (`generation_stream`), appends (`appender`), reading (`reader`), settings
+//! that lose messages (`durability`), the space of old generations (`old_generations`).
 
 mod appender;
 mod connection;
 mod credentials;
 mod durability;
-mod epoch;
-mod epoch_log;
-mod epoch_stream;
-mod old_epochs;
+mod generation;
+mod generation_log;
+mod generation_stream;
+mod old_generations;
 mod reader;
 mod reply;
 mod window;
@@ -28,14 +28,14 @@ use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind};
 use futures_util::future::BoxFuture;
 
 use self::connection::Connection;
-use self::epoch_log::EpochLog;
-use self::epoch_stream::{EpochStream, parse_epoch};
-use self::old_epochs::is_out_of_space;
+use self::generation_log::GenerationLog;
+use self::generation_stream::{GenerationStream, parse_generation};
+use self::old_generations::is_out_of_space;
 use crate::config::LogConfig;
 use crate::error::LogError;
 use crate::log::{Log, LogSpace};
 
-/// All epochs of one cluster's log on the servers that it is connected to.
+/// All generations of one cluster's log on the servers that it is connected to.
 pub struct NatsLogSpace {
     connection: Connection,
     config: LogConfig,
@@ -49,34 +49,35 @@ impl NatsLogSpace {
         Ok(Self { connection: Connection::open(config).await?, config: config.clone() })
     }
 
-    async fn find_newest_epoch(&self) -> Result<Option<u64>, LogError> {
-        Ok(self.list_epochs().await?.into_iter().max())
+    async fn find_newest_generation(&self) -> Result<Option<u64>, LogError> {
+        Ok(self.list_generations().await?.into_iter().max())
     }
 
-    /// Lists the epochs, in no order.
-    async fn list_epochs(&self) -> Result<Vec<u64>, LogError> {
+    /// Lists the generations, in no order.
+    async fn list_generations(&self) -> Result<Vec<u64>, LogError> {
         let names = self.connection.list_streams().await;
         let names = names.map_err(|err| self.connection.error("list the streams", err))?;
-        Ok(names.iter().filter_map(|name| parse_epoch(&self.config.cluster, name)).collect())
+        Ok(names.iter().filter_map(|name| parse_generation(&self.config.cluster, name)).collect())
     }
 
-    /// Lists the streams of the epochs before an epoch.
-    async fn list_streams_below(&self, epoch: u64) -> Result<Vec<EpochStream>, LogError> {
-        let epochs = self.list_epochs().await?.into_iter().filter(|found| *found < epoch);
-        Ok(epochs.map(|found| EpochStream::new(&self.config.cluster, found)).collect())
+    /// Lists the streams of the generations before a generation.
+    async fn list_streams_below(&self, generation: u64) -> Result<Vec<GenerationStream>, LogError> {
+        let generations =
+            self.list_generations().await?.into_iter().filter(|found| *found < generation);
+        Ok(generations.map(|found| GenerationStream::new(&self.config.cluster, found)).collect())
     }
 
-    async fn create_stream(&self, epoch: u64) -> Result<bool, LogError> {
-        let stream = EpochStream::new(&self.config.cluster, epoch);
+    async fn create_stream(&self, generation: u64) -> Result<bool, LogError> {
+        let stream = GenerationStream::new(&self.config.cluster, generation);
         // A server accepts the creation of an existing stream with equal settings. The id makes the settings of each
         // creation differ, so that one of several creators succeeds.
         let creation_id = self.connection.new_id();
         let settings = stream.settings(&self.config, &creation_id);
         let mut created = self.connection.context.create_stream(settings.clone()).await;
         if created.as_ref().is_err_and(is_out_of_space) {
-            // The streams of old epochs have space that they will not need.
-            let old = self.list_streams_below(epoch).await?;
-            old_epochs::lower_size_limits(&self.connection, old).await?;
+            // The streams of old generations have space that they will not need.
+            let old = self.list_streams_below(generation).await?;
+            old_generations::lower_size_limits(&self.connection, old).await?;
             created = self.connection.context.create_stream(settings).await;
         }
         match created {
@@ -87,7 +88,7 @@ impl NatsLogSpace {
     }
 
     /// Returns the error of a stream that was not created. It names the setting that helps.
-    fn describe_refusal(&self, stream: &EpochStream, err: CreateStreamError) -> LogError {
+    fn describe_refusal(&self, stream: &GenerationStream, err: CreateStreamError) -> LogError {
         let attempt = format!("create stream {}", stream.name);
         if !is_out_of_space(&err) {
             return self.connection.error(attempt, err);
@@ -100,38 +101,39 @@ impl NatsLogSpace {
         self.connection.no_space(attempt, reason)
     }
 
-    async fn delete_streams_below(&self, epoch: u64) -> Result<usize, LogError> {
-        let old = self.list_streams_below(epoch).await?;
-        old_epochs::delete_streams(&self.connection, old).await
+    async fn delete_streams_below(&self, generation: u64) -> Result<usize, LogError> {
+        let old = self.list_streams_below(generation).await?;
+        old_generations::delete_streams(&self.connection, old).await
     }
 
-    async fn open_stream(&self, epoch: u64) -> Result<Arc<dyn Log>, LogError> {
-        let stream = EpochStream::new(&self.config.cluster, epoch);
-        Ok(Arc::new(EpochLog::open(self.connection.clone(), stream).await?))
+    async fn open_stream(&self, generation: u64) -> Result<Arc<dyn Log>, LogError> {
+        let stream = GenerationStream::new(&self.config.cluster, generation);
+        Ok(Arc::new(GenerationLog::open(self.connection.clone(), stream).await?))
     }
 
     async fn find_durability_faults(&self) -> Result<Vec<String>, LogError> {
-        let newest = self.find_newest_epoch().await?;
-        let stream = newest.map(|epoch| EpochStream::new(&self.config.cluster, epoch));
+        let newest = self.find_newest_generation().await?;
+        let stream =
+            newest.map(|generation| GenerationStream::new(&self.config.cluster, generation));
         durability::find_faults(&self.connection, self.config.replicas, stream.as_ref()).await
     }
 }
 
 impl LogSpace for NatsLogSpace {
-    fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
-        Box::pin(self.find_newest_epoch())
+    fn newest_generation(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
+        Box::pin(self.find_newest_generation())
     }
 
-    fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>> {
-        Box::pin(self.create_stream(epoch))
+    fn create_generation(&self, generation: u64) -> BoxFuture<'_, Result<bool, LogError>> {
+        Box::pin(self.create_stream(generation))
     }
 
-    fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
-        Box::pin(self.open_stream(epoch))
+    fn open_generation(&self, generation: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
+        Box::pin(self.open_stream(generation))
     }
 
-    fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>> {
-        Box::pin(self.delete_streams_below(epoch))
+    fn remove_generations_below(&self, generation: u64) -> BoxFuture<'_, Result<usize, LogError>> {
+        Box::pin(self.delete_streams_below(generation))
     }
 
     fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>> {

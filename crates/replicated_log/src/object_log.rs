@@ -1,15 +1,17 @@
 //! A log in a directory or bucket: one object for each batch, created if absent.
 //!
-//! Needs no server. Writers are fenced by the name of the next object (`epoch_log`). Readers poll for it (`reader`).
+//! Needs no server. Writers are fenced by the name of the next object (`generation_log`). Readers poll for it
+//! (`reader`).
 //! Cost in a bucket: one put for each append. A reader at the end sends up to 50 requests a second while batches
-//! arrive, and five while none does. Cost in a directory: a list reads the names of all objects of the epoch. A reader
-//! lists at its start, after a failure, and every three seconds without a batch; a writer lists every ten seconds.
+//! arrive, and five while none does. Cost in a directory: a list reads the names of all objects of the generation. A
+//! reader lists at its start, after a failure, and every three seconds without a batch; a writer lists every ten
+//! seconds.
 //! Bounds: the size and age limits of the configuration, when the leading writer calls `remove_old`.
 //! Not here: requests and their retries (`depot`).
 
 mod batch_object;
-mod epoch_files;
-mod epoch_log;
+mod generation_files;
+mod generation_log;
 mod keys;
 mod reader;
 mod retention;
@@ -25,9 +27,9 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use self::batch_object::encode_marker;
-use self::epoch_files::{EpochFiles, is_full};
-use self::epoch_log::EpochLog;
-use self::keys::{format_epoch_dir, format_marker_dir, format_marker_key, parse_number};
+use self::generation_files::{GenerationFiles, is_full};
+use self::generation_log::GenerationLog;
+use self::keys::{format_generation_dir, format_marker_dir, format_marker_key, parse_number};
 use self::reader::ReadSettings;
 use self::retention::Retention;
 use crate::config::LogConfig;
@@ -40,15 +42,15 @@ const POLL_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// Longest wait of a reader between two polls, by default. A larger value costs fewer requests and adds lag.
 const POLL_INTERVAL_MAX: Duration = Duration::from_millis(200);
 
-/// All epochs of a log in a directory or bucket.
+/// All generations of a log in a directory or bucket.
 #[derive(Debug)]
 pub struct ObjectLogSpace {
     depot: Depot,
     cluster: String,
     retention: Retention,
     read_settings: ReadSettings,
-    /// Open epochs, so that a reader is woken by the writer of the same process.
-    open_epochs: Mutex<BTreeMap<u64, Weak<EpochFiles>>>,
+    /// Open generations, so that a reader is woken by the writer of the same process.
+    open_generations: Mutex<BTreeMap<u64, Weak<GenerationFiles>>>,
 }
 
 impl ObjectLogSpace {
@@ -73,12 +75,12 @@ impl ObjectLogSpace {
                 poll_interval_max: POLL_INTERVAL_MAX,
                 in_flight_bytes: config.in_flight_bytes as u64,
             },
-            open_epochs: Mutex::default(),
+            open_generations: Mutex::default(),
         }
     }
 
     /// Sets the waits of readers at the end of the log: `min` at first, doubled with each poll up to `max`. Affects the
-    /// epochs that are opened afterwards.
+    /// generations that are opened afterwards.
     #[cfg(test)]
     fn with_poll_interval(mut self, min: Duration, max: Duration) -> Self {
         self.read_settings.poll_interval_min = min;
@@ -86,15 +88,16 @@ impl ObjectLogSpace {
         self
     }
 
-    /// Deletes an epoch: first its marker, then its batches. Returns whether it existed.
+    /// Deletes a generation: first its marker, then its batches. Returns whether it existed.
     #[cfg(test)]
-    async fn delete_epoch(&self, epoch: u64) -> Result<bool, LogError> {
-        let Some(files) = EpochFiles::open(&self.depot, &self.cluster, epoch).await? else {
+    async fn delete_generation(&self, generation: u64) -> Result<bool, LogError> {
+        let Some(files) = GenerationFiles::open(&self.depot, &self.cluster, generation).await?
+        else {
             return Ok(false);
         };
-        let key = format_marker_key(&self.cluster, epoch);
+        let key = format_marker_key(&self.cluster, generation);
         let deleted = self.depot.delete(&key).await;
-        deleted.map_err(|error| LogError::new(self.name(), "delete an epoch", error))?;
+        deleted.map_err(|error| LogError::new(self.name(), "delete a generation", error))?;
         for batch in files.list_all().await? {
             files.delete_batch(batch.first).await?;
         }
@@ -106,47 +109,48 @@ impl ObjectLogSpace {
         format!("{}/hydrant-{}", self.depot.name(), self.cluster)
     }
 
-    async fn find_newest_epoch(&self) -> Result<Option<u64>, LogError> {
-        Ok(self.list_epochs().await?.pop())
+    async fn find_newest_generation(&self) -> Result<Option<u64>, LogError> {
+        Ok(self.list_generations().await?.pop())
     }
 
-    /// Lists the epochs, in their order.
-    async fn list_epochs(&self) -> Result<Vec<u64>, LogError> {
+    /// Lists the generations, in their order.
+    async fn list_generations(&self) -> Result<Vec<u64>, LogError> {
         let dir = format_marker_dir(&self.cluster);
         let page_max = self.depot.list_page();
         let mut after = String::new();
-        let mut epochs = Vec::new();
+        let mut generations = Vec::new();
         loop {
             let page = self.depot.list_after(&dir, &after, page_max).await;
-            let page = page.map_err(|error| LogError::new(self.name(), "list epochs", error))?;
-            epochs.extend(page.iter().filter_map(|object| parse_number(&object.key)));
+            let page =
+                page.map_err(|error| LogError::new(self.name(), "list generations", error))?;
+            generations.extend(page.iter().filter_map(|object| parse_number(&object.key)));
             match page.last() {
                 Some(object) if page.len() == page_max => after.clone_from(&object.key),
-                _ => return Ok(epochs),
+                _ => return Ok(generations),
             }
         }
     }
 
-    /// Removes the epochs before an epoch. The marker of each goes after its batches, so that the next call continues a
-    /// removal that failed.
-    async fn remove_old_epochs(&self, below: u64) -> Result<usize, LogError> {
-        let mut epochs = self.list_epochs().await?;
-        epochs.retain(|epoch| *epoch < below);
-        for epoch in &epochs {
-            self.delete_batches(*epoch).await?;
-            let key = format_marker_key(&self.cluster, *epoch);
+    /// Removes the generations before a generation. The marker of each goes after its batches, so that the next call
+    /// continues a removal that failed.
+    async fn remove_old_generations(&self, below: u64) -> Result<usize, LogError> {
+        let mut generations = self.list_generations().await?;
+        generations.retain(|generation| *generation < below);
+        for generation in &generations {
+            self.delete_batches(*generation).await?;
+            let key = format_marker_key(&self.cluster, *generation);
             let deleted = self.depot.delete(&key).await;
-            deleted.map_err(|error| LogError::new(self.name(), "delete an epoch", error))?;
+            deleted.map_err(|error| LogError::new(self.name(), "delete a generation", error))?;
             // Those that a writer created meanwhile. Its next append notices that the marker is gone.
-            self.delete_batches(*epoch).await?;
+            self.delete_batches(*generation).await?;
         }
-        Ok(epochs.len())
+        Ok(generations.len())
     }
 
-    /// Deletes the batches of all instances of an epoch. The marker may be damaged.
-    async fn delete_batches(&self, epoch: u64) -> Result<(), LogError> {
-        let dir = format_epoch_dir(&self.cluster, epoch);
-        let error = |error: DepotError| LogError::new(self.name(), "delete an epoch", error);
+    /// Deletes the batches of all instances of a generation. The marker may be damaged.
+    async fn delete_batches(&self, generation: u64) -> Result<(), LogError> {
+        let dir = format_generation_dir(&self.cluster, generation);
+        let error = |error: DepotError| LogError::new(self.name(), "delete a generation", error);
         loop {
             let page = self.depot.list_after(&dir, "", self.depot.list_page()).await;
             let page = page.map_err(error)?;
@@ -159,59 +163,65 @@ impl ObjectLogSpace {
         }
     }
 
-    async fn create_marker(&self, epoch: u64) -> Result<bool, LogError> {
-        let key = format_marker_key(&self.cluster, epoch);
+    async fn create_marker(&self, generation: u64) -> Result<bool, LogError> {
+        let key = format_marker_key(&self.cluster, generation);
         let marker = encode_marker(fastrand::u128(..).to_le_bytes());
         match self.depot.put_new(&key, marker).await {
             Ok(Put::Created) => Ok(true),
             Ok(Put::Exists) => Ok(false),
             Err(error) if is_full(&error) => {
                 let reason = format!("{error}; fix: make room, or lower --log-max-bytes");
-                Err(LogError::with_no_space(self.name(), format!("create epoch {epoch}"), reason))
+                Err(LogError::with_no_space(
+                    self.name(),
+                    format!("create generation {generation}"),
+                    reason,
+                ))
             }
-            Err(error) => Err(LogError::new(self.name(), format!("create epoch {epoch}"), error)),
+            Err(error) => {
+                Err(LogError::new(self.name(), format!("create generation {generation}"), error))
+            }
         }
     }
 
-    async fn open_log(&self, epoch: u64) -> Result<Arc<dyn Log>, LogError> {
-        let files = EpochFiles::open(&self.depot, &self.cluster, epoch).await?;
+    async fn open_log(&self, generation: u64) -> Result<Arc<dyn Log>, LogError> {
+        let files = GenerationFiles::open(&self.depot, &self.cluster, generation).await?;
         let Some(files) = files else {
-            let attempt = format!("open epoch {epoch}");
+            let attempt = format!("open generation {generation}");
             return Err(LogError::with_reason(self.name(), attempt, "it does not exist"));
         };
-        let files = self.share_files(epoch, files);
-        Ok(Arc::new(EpochLog::new(files, self.retention, self.read_settings)))
+        let files = self.share_files(generation, files);
+        Ok(Arc::new(GenerationLog::new(files, self.retention, self.read_settings)))
     }
 
-    /// Returns the files of an epoch that is open in this process already, or else `files`.
-    fn share_files(&self, epoch: u64, files: EpochFiles) -> Arc<EpochFiles> {
-        let mut open = self.open_epochs.lock();
+    /// Returns the files of a generation that is open in this process already, or else `files`.
+    fn share_files(&self, generation: u64, files: GenerationFiles) -> Arc<GenerationFiles> {
+        let mut open = self.open_generations.lock();
         open.retain(|_, files| files.strong_count() > 0);
-        let opened = open.get(&epoch).and_then(Weak::upgrade);
+        let opened = open.get(&generation).and_then(Weak::upgrade);
         if let Some(opened) = opened.filter(|opened| opened.instance() == files.instance()) {
             return opened;
         }
         let files = Arc::new(files);
-        open.insert(epoch, Arc::downgrade(&files));
+        open.insert(generation, Arc::downgrade(&files));
         files
     }
 }
 
 impl LogSpace for ObjectLogSpace {
-    fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
-        Box::pin(self.find_newest_epoch())
+    fn newest_generation(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
+        Box::pin(self.find_newest_generation())
     }
 
-    fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>> {
-        Box::pin(self.create_marker(epoch))
+    fn create_generation(&self, generation: u64) -> BoxFuture<'_, Result<bool, LogError>> {
+        Box::pin(self.create_marker(generation))
     }
 
-    fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
-        Box::pin(self.open_log(epoch))
+    fn open_generation(&self, generation: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
+        Box::pin(self.open_log(generation))
     }
 
-    fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>> {
-        Box::pin(self.remove_old_epochs(epoch))
+    fn remove_generations_below(&self, generation: u64) -> BoxFuture<'_, Result<usize, LogError>> {
+        Box::pin(self.remove_old_generations(generation))
     }
 
     fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>> {

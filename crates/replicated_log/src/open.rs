@@ -8,7 +8,7 @@ use crate::log::LogSpace;
 use crate::nats::NatsLogSpace;
 use crate::object_log::ObjectLogSpace;
 
-/// Opens the log at a URL. Creates no epoch.
+/// Opens the log at a URL. Creates no generation.
 pub async fn open_log_space(config: &LogConfig) -> Result<Arc<dyn LogSpace>, LogError> {
     config.check_cluster()?;
     let scheme = config.url.split_once(':').map_or("", |(scheme, _)| scheme);

@@ -148,8 +148,8 @@ where
             return (ConnectionEnd::Close(CloseCode::Again, reason), None);
         }
     };
-    let ping_every = Duration::from_millis(server.config.ping_ms.max(1));
-    let mut ping = interval(ping_every);
+    let ping_interval = Duration::from_millis(server.config.ping_ms.max(1));
+    let mut ping = interval(ping_interval);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ping.reset();
     let clients = Arc::clone(&server.clients);

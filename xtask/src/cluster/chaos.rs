@@ -288,7 +288,7 @@ impl Round<'_> {
             let servers = cluster.servers.as_ref();
             servers.and_then(|it| it.stream_name().ok()).is_some_and(|newest| newest != name)
         };
-        let what = "an ingester has opened a new epoch of the log";
+        let what = "an ingester has opened a new generation of the log";
         self.cluster.wait_for(what, START_TIMEOUT, has_other).map(drop)
     }
 

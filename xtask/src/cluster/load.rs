@@ -68,7 +68,7 @@ impl Load {
             shared: Arc::clone(&shared),
             random: Random::with_seed(options.seed),
             edits,
-            fork_every: Duration::from_millis(options.slot_ms * options.fork_interval),
+            fork_interval: Duration::from_millis(options.slot_ms * options.fork_interval),
         };
         let thread = std::thread::spawn(move || worker.run());
         Self { shared, thread: Some(thread) }
@@ -108,7 +108,7 @@ struct Worker {
     /// Edits of a round.
     edits: usize,
     /// Time between two forks; zero makes none.
-    fork_every: Duration,
+    fork_interval: Duration,
 }
 
 impl Worker {
@@ -127,7 +127,7 @@ impl Worker {
                     json!([address, {"lamports": 1_000_000_000, "data": self.next_data()}]);
                 self.request("surfnet_setAccount", &params, &self.shared.edits, Some(address));
             }
-            if !self.fork_every.is_zero() && last_fork.elapsed() > self.fork_every {
+            if !self.fork_interval.is_zero() && last_fork.elapsed() > self.fork_interval {
                 last_fork = now();
                 let depth = 1 + self.random.next_below(FORK_DEPTH_MAX);
                 let params = json!([{"depth": depth, "transactions": "keep"}]);

@@ -27,7 +27,7 @@ pub(crate) struct LogDamages {
 const EXAMPLES_MAX: usize = 5;
 
 impl LogDamages {
-    /// Reads the newest epoch of a log through.
+    /// Reads the newest generation of a log through.
     pub(crate) fn check(
         hydrant: &Path,
         log_url: &str,
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn damages_are_counted_by_name() {
-        let text = "Epoch 1\nBlocks         5, slots 1 to 6, root 2\n\
+        let text = "Generation 1\nBlocks         5, slots 1 to 6, root 2\n\
                     Damage         message 9: missing: 2 messages before message 11\n\
                     Damage         message 12: repeated: message 12 came again\n\
                     Damage         message 13: mark: record 4 is not a block\n\

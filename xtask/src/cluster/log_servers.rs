@@ -102,12 +102,12 @@ impl LogServers {
         processes.try_for_each(ChildProcess::check)
     }
 
-    /// Returns the first sequence of the newest epoch's stream.
+    /// Returns the first sequence of the newest generation's stream.
     pub(crate) fn first_sequence(&self) -> Result<u64> {
         self.newest_stream()?["state"]["first_seq"].as_u64().context("a stream without first_seq")
     }
 
-    /// Returns the index of the server that leads the newest epoch's stream.
+    /// Returns the index of the server that leads the newest generation's stream.
     pub(crate) fn leader(&self) -> Result<usize> {
         let stream = self.newest_stream()?;
         let name = stream["cluster"]["leader"].as_str().context("a stream without a leader")?;
@@ -115,13 +115,13 @@ impl LogServers {
         index.with_context(|| format!("no server is named {name}"))
     }
 
-    /// Returns the name of the newest epoch's stream.
+    /// Returns the name of the newest generation's stream.
     pub(crate) fn stream_name(&self) -> Result<String> {
         let stream = self.newest_stream()?;
         Ok(stream["name"].as_str().context("a stream without name")?.to_owned())
     }
 
-    /// Returns the stream of the newest epoch, as the first server that responds knows it.
+    /// Returns the stream of the newest generation, as the first server that responds knows it.
     fn newest_stream(&self) -> Result<Value> {
         let page = "/jsz?accounts=true&streams=true";
         let mut pages = self.servers.iter().map(|server| json_rpc::get(server.monitor, page));
@@ -130,15 +130,19 @@ impl LogServers {
     }
 }
 
-/// Returns the stream of the newest epoch on a page `/jsz`.
+/// Returns the stream of the newest generation on a page `/jsz`.
 fn newest_stream(page: &Value) -> Option<Value> {
     let accounts = page["account_details"].as_array()?;
     let streams = accounts.iter().filter_map(|account| account["stream_detail"].as_array());
-    let epoch = |stream: &Value| -> Option<u64> {
+    let generation = |stream: &Value| -> Option<u64> {
         let name = stream["name"].as_str()?;
         name.strip_prefix("hydrant-")?.rsplit('-').next()?.parse().ok()
     };
-    streams.flatten().filter(|stream| epoch(stream).is_some()).max_by_key(|it| epoch(it)).cloned()
+    streams
+        .flatten()
+        .filter(|stream| generation(stream).is_some())
+        .max_by_key(|it| generation(it))
+        .cloned()
 }
 
 #[cfg(test)]
@@ -148,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_epoch_is_found_on_the_page_of_a_server() {
+    fn the_newest_generation_is_found_on_the_page_of_a_server() {
         let stream = |name: &str, first: u64| json!({"name": name, "state": {"first_seq": first}});
         let streams = json!([
             stream("hydrant-local-9", 5),

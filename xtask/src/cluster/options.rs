@@ -16,7 +16,7 @@ cargo xtask cluster chaos [OPTIONS]   and one fault after the other; docs/cluste
   --minutes COUNT     and end after this time [default: 60]
   --slot-ms MS        time between two blocks [default: 100]
   --write-bytes BYTES bytes of accounts that are written each second, besides transactions [default: 500000]
-  --fork-every COUNT  leave some blocks for a fork after this many blocks; 0 makes no forks [default: 25]
+  --fork-interval N   leave some blocks for a fork after this many blocks; 0 makes no forks [default: 25]
   --log-bytes BYTES   size at which the log removes its oldest messages [default: 67108864]
   --requests COUNT    requests that are sent while a replica is killed behind HAProxy [default: 100000]
   --hydrant FILE      an existing hydrant
@@ -100,7 +100,7 @@ impl Options {
                 }
                 "--slot-ms" => options.slot_ms = parse_number(arg, value()?)?,
                 "--write-bytes" => options.write_bytes = parse_number(arg, value()?)?,
-                "--fork-every" => options.fork_interval = parse_number(arg, value()?)?,
+                "--fork-interval" => options.fork_interval = parse_number(arg, value()?)?,
                 "--log-bytes" => options.log_bytes = parse_number(arg, value()?)?,
                 "--requests" => options.requests = parse_number(arg, value()?)?,
                 "--hydrant" => options.hydrant = Some(value()?.into()),

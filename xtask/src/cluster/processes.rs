@@ -164,7 +164,7 @@ impl Cluster {
         self.wait_for("the producer is ready", START_TIMEOUT, |it| it.ingesters[0].is_ready())?;
         self.ingesters[1].start()?;
         self.plain.start()?;
-        // The replicas need the snapshot that opens the first epoch.
+        // The replicas need the snapshot that opens the first generation.
         self.wait_for("a snapshot exists", START_TIMEOUT, |cluster| {
             cluster.manifests().is_ok_and(|manifests| !manifests.is_empty())
         })?;
@@ -318,9 +318,9 @@ impl Setup<'_> {
         args.extend(strings(&["--history-slots", &HISTORY_SLOTS.to_string()]));
         if index == WITH_COPY {
             let copy = copy_dir(self.dir).display().to_string();
-            args.extend(strings(&["--replica-cache-dir", &copy, "--snapshot-every", "0"]));
+            args.extend(strings(&["--replica-cache-dir", &copy, "--snapshot-interval", "0"]));
         } else {
-            args.extend(strings(&["--snapshot-every", &SNAPSHOT_INTERVAL_S.to_string()]));
+            args.extend(strings(&["--snapshot-interval", &SNAPSHOT_INTERVAL_S.to_string()]));
         }
         // Two of them: the archive waits for the other one if the blocks after its end were made while one was down.
         if index != MEASURED {

@@ -27,8 +27,8 @@ use crate::chain::{MadeBlock, MadeChain};
 
 /// The name of the cluster.
 pub(crate) const CLUSTER: &str = "bench";
-/// The epoch of the log.
-const EPOCH: u64 = 1;
+/// The generation of the log.
+const GENERATION: u64 = 1;
 /// Blocks until a block is rooted.
 const ROOT_DEPTH: u64 = 31;
 const WRITER: WriterId = WriterId { term: 1, ingester: [1; 16], level: None };
@@ -78,9 +78,12 @@ impl LogWriter {
         let position = RecordPosition { name, digest, sequence: 0 };
         let snapshot = ChainSnapshot { view: load_first(chain)?, made: first.clone(), position };
         let manifest = snapshot.write(depot, WriteLimits::default()).await?;
-        ensure!(space.create_epoch(EPOCH).await?, "the log has an epoch {EPOCH}");
+        ensure!(
+            space.create_generation(GENERATION).await?,
+            "the log has a generation {GENERATION}"
+        );
         let mut writer = Self {
-            log: space.open_epoch(EPOCH).await?,
+            log: space.open_generation(GENERATION).await?,
             sequence: 0,
             number: 0,
             digest,
@@ -196,7 +199,7 @@ impl ChainSnapshot {
         let blockhashes = info.blockhashes.iter().copied().collect();
         let facts = SnapshotFacts {
             cluster: CLUSTER.to_owned(),
-            epoch: EPOCH,
+            generation: GENERATION,
             position: position.sequence,
             block: position.name,
             block_digest: position.digest,

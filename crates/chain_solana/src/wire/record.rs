@@ -24,7 +24,7 @@ impl RecordDigest {
 /// The position of a record in the chain of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordLink {
-    /// The number of the record. The first record of an epoch continues from the snapshot that it names, by one.
+    /// The number of the record. The first record of a generation continues from the snapshot that it names, by one.
     pub number: u64,
     /// The digest of the record before it.
     pub previous: RecordDigest,
@@ -174,7 +174,7 @@ pub struct TermRecord {
     pub reason: String,
 }
 
-/// A snapshot that a reader may start from. The first record of an epoch is one; later ones name newer snapshots.
+/// A snapshot that a reader may start from. The first record of a generation is one; later ones name newer snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotRecord {
     /// The position of the record.

@@ -214,7 +214,7 @@ impl LogChecker {
     fn add_snapshot(&mut self, record: &SnapshotRecord) {
         self.report.snapshot_records += 1;
         let number = record.block.number;
-        // The first record of an epoch continues from the snapshot's block, which is not in this epoch.
+        // The first record of a generation continues from the snapshot's block, which is not in this generation.
         if number.saturating_add(1) == record.link.number {
             self.window.restart(number);
             self.window.insert(record.block);

@@ -29,9 +29,9 @@ pub(crate) struct LogCheckFlags {
     /// Read the log of this cluster [default: local].
     #[arg(long, value_name = "NAME")]
     pub(crate) log_cluster: Option<String>,
-    /// Read this epoch of the log [default: the newest].
+    /// Read this generation of the log [default: the newest].
     #[arg(long, value_name = "NUMBER")]
-    pub(crate) epoch: Option<u64>,
+    pub(crate) generation: Option<u64>,
 }
 
 /// Reads the log, and prints a summary. The error says how many damages were found.
@@ -39,8 +39,8 @@ pub(crate) fn run(flags: &LogCheckFlags) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("start the I/O threads")?;
-    let (epoch, checker) = runtime.block_on(check(flags))?;
-    print_line(&format!("Epoch {epoch}\n{}", checker.report()));
+    let (generation, checker) = runtime.block_on(check(flags))?;
+    print_line(&format!("Generation {generation}\n{}", checker.report()));
     let damages = checker.damages_len();
     ensure!(damages == 0, "the log is damaged at {damages} positions");
     Ok(())
@@ -51,17 +51,18 @@ async fn check(flags: &LogCheckFlags) -> Result<(u64, LogChecker)> {
     let config = ClusterLogConfig::new(&flags.url, "");
     let config = ClusterLogConfig { cluster: cluster.to_owned(), ..config };
     let space = open_log(&config).await?;
-    let epoch = match flags.epoch {
-        Some(epoch) => Some(epoch),
-        None => space.newest_epoch().await?,
+    let generation = match flags.generation {
+        Some(generation) => Some(generation),
+        None => space.newest_generation().await?,
     };
-    let epoch = epoch.with_context(|| format!("{}: no log of cluster {cluster}", flags.url))?;
-    let log: Arc<dyn Log> = space.open_epoch(epoch).await?;
+    let generation =
+        generation.with_context(|| format!("{}: no log of cluster {cluster}", flags.url))?;
+    let log: Arc<dyn Log> = space.open_generation(generation).await?;
     let tail = log.tail().await?;
     let mut checker = LogChecker::new(tail.first, tail.last);
     // NATS reads one message after the other; a damaged object of a directory or bucket has many.
     let has_objects = !matches!(flags.url.split_once(':'), Some(("nats" | "tls", _)));
     read_through(&*log, has_objects, &mut checker).await?;
     checker.finish();
-    Ok((epoch, checker))
+    Ok((generation, checker))
 }

@@ -22,8 +22,8 @@ use crate::replica::flags::{ReplicaCommandFlags, ReplicaFlags};
 const LAG_MAX_SLOTS_DEFAULT: u64 = 8;
 /// Number of retained snapshots. If the newest one is damaged, the one before is loaded.
 const SNAPSHOTS_RETAINED_DEFAULT: usize = 3;
-/// The default of `--snapshot-every`: an eighth of the time that the log keeps its messages by default.
-const SNAPSHOT_EVERY_DEFAULT: Duration = Duration::from_secs(45 * 60);
+/// The default of `--snapshot-interval`: an eighth of the time that the log keeps its messages by default.
+const SNAPSHOT_INTERVAL_DEFAULT: Duration = Duration::from_secs(45 * 60);
 
 /// The settings of `hydrant replica`.
 pub(crate) struct ReplicaSettings {
@@ -41,7 +41,7 @@ pub struct ReplicaNodeConfig {
     /// The directory of the copy of the newest snapshot.
     pub(crate) cache_dir: Option<PathBuf>,
     /// `None`: no snapshots are written.
-    pub(crate) snapshot_every: Option<Duration>,
+    pub(crate) snapshot_interval: Option<Duration>,
     pub(crate) snapshots_kept: usize,
     pub(crate) load_threads: usize,
     /// Whether final blocks are archived.
@@ -95,7 +95,7 @@ impl ReplicaNodeConfig {
             lag_max_slots: LAG_MAX_SLOTS_DEFAULT,
             resume_slots_min: 0,
             cache_dir: None,
-            snapshot_every: Some(SNAPSHOT_EVERY_DEFAULT),
+            snapshot_interval: Some(SNAPSHOT_INTERVAL_DEFAULT),
             snapshots_kept: SNAPSHOTS_RETAINED_DEFAULT,
             load_threads: cores(),
             archive: false,
@@ -109,8 +109,8 @@ impl ReplicaNodeConfig {
     }
 
     /// Writes a snapshot at this interval.
-    pub fn with_snapshot_every(self, interval: Duration) -> Self {
-        Self { snapshot_every: Some(interval), ..self }
+    pub fn with_snapshot_interval(self, interval: Duration) -> Self {
+        Self { snapshot_interval: Some(interval), ..self }
     }
 
     fn from_flags(flags: &ReplicaFlags, log: ClusterLogConfig) -> Result<Self> {
@@ -120,10 +120,10 @@ impl ReplicaNodeConfig {
             lag_max_slots: flags.replica_lag_max_slots.unwrap_or(defaults.lag_max_slots),
             resume_slots_min: flags.replica_resume_slots.unwrap_or(defaults.resume_slots_min),
             cache_dir: flags.replica_cache_dir.clone(),
-            snapshot_every: match flags.snapshot_every {
+            snapshot_interval: match flags.snapshot_interval {
                 Some(0) => None,
                 Some(seconds) => Some(Duration::from_secs(seconds)),
-                None => defaults.snapshot_every,
+                None => defaults.snapshot_interval,
             },
             snapshots_kept: flags.snapshots_kept.unwrap_or(defaults.snapshots_kept),
             load_threads: flags.load_threads.unwrap_or(defaults.load_threads),
@@ -142,7 +142,7 @@ impl ReplicaNodeConfig {
             lag_max_slots: self.lag_max_slots,
             resume_slots_min: self.resume_slots_min,
             cache_dir: self.cache_dir.clone(),
-            snapshot_every: self.snapshot_every,
+            snapshot_interval: self.snapshot_interval,
             snapshots_kept: self.snapshots_kept,
             load_threads: self.load_threads,
             ..::replica::ReplicaConfig::new(cluster, node.ledger.clone(), history)

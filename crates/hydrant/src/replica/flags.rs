@@ -46,7 +46,7 @@ pub(crate) struct ReplicaFlags {
     pub(crate) replica_cache_dir: Option<PathBuf>,
     /// Write a snapshot to --depot at this interval, unless another replica did; 0: never [default: 2700].
     #[arg(long, value_name = "SECONDS", help_heading = "Replica")]
-    pub(crate) snapshot_every: Option<u64>,
+    pub(crate) snapshot_interval: Option<u64>,
     /// Keep this many of the newest snapshots, and those that the log still needs [default: 3].
     #[arg(long, value_name = "COUNT", help_heading = "Replica")]
     pub(crate) snapshots_kept: Option<usize>,
@@ -104,7 +104,7 @@ pub(crate) fn hide_flags(command: clap::Command) -> clap::Command {
 merge_by_field!(ReplicaCommandFlags { config, replica, node });
 merge_by_field! {
     ReplicaFlags {
-        verify_min, replica_lag_max_slots, replica_resume_slots, replica_cache_dir, snapshot_every, snapshots_kept,
+        verify_min, replica_lag_max_slots, replica_resume_slots, replica_cache_dir, snapshot_interval, snapshots_kept,
         load_threads, archive, upstream, upstream_key,
     }
 }

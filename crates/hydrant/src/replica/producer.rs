@@ -31,8 +31,8 @@ use crate::replica::front_end::ReplicaFrontEnd;
 use crate::replica::refusing_sender::RefusingSender;
 use crate::replica::verification::ReplicaVerification;
 
-/// Time for which a start waits for the first epoch of the log. An ingester that starts together with the replicas has to
-/// write a snapshot first.
+/// Time for which a start waits for the first generation of the log. An ingester that starts together with the replicas
+/// has to write a snapshot first.
 const LOG_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval at which a start looks for the log.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -72,7 +72,7 @@ impl LedgerProducer for ReplicaProducer {
 /// Loads the newest usable snapshot. Waits for the log if it does not exist yet.
 async fn load(config: ReplicaNodeConfig, node: &NodeConfig) -> Result<OpenedReplica> {
     let LogSources { space, depot } = open_sources(&config.log).await?;
-    if config.snapshot_every.is_some() || config.archive {
+    if config.snapshot_interval.is_some() || config.archive {
         check_depot(&depot, config.cache_dir.is_some()).await?;
     }
     let started = now();

@@ -16,7 +16,7 @@ use super::world::World;
 /// The last slot whose block becomes the root.
 const LAST_ROOT: Slot = SLOTS - 4;
 
-/// The records of an epoch so far.
+/// The records of a generation so far.
 #[derive(Default)]
 struct Replay {
     last: Option<(RecordLink, RecordDigest)>,
@@ -37,12 +37,12 @@ struct LoggedBlock {
     parent: u64,
 }
 
-/// Checks all epochs of a world, and that the newest one has the whole chain.
+/// Checks all generations of a world, and that the newest one has the whole chain.
 pub(super) fn check_world(world: &World) {
     let seed = world.config.seed;
-    let last = world.newest_epoch().unwrap_or_else(|| panic!("seed {seed}: there is no log"));
-    (0..last).for_each(|epoch| drop(check_epoch(world, epoch)));
-    let newest = check_epoch(world, last);
+    let last = world.newest_generation().unwrap_or_else(|| panic!("seed {seed}: there is no log"));
+    (0..last).for_each(|generation| drop(check_generation(world, generation)));
+    let newest = check_generation(world, last);
     let first = newest.first_root.expect("the first record is of a snapshot").slot;
     for slot in first + 1..=SLOTS {
         let key = key(slot, false);
@@ -54,25 +54,30 @@ pub(super) fn check_world(world: &World) {
     assert_eq!(newest.blocks[&newest.tip].slot, SLOTS, "seed {seed}");
 }
 
-fn check_epoch(world: &World, epoch: u64) -> Replay {
+fn check_generation(world: &World, generation: u64) -> Replay {
     let seed = world.config.seed;
     let mut reader = RecordReader::new();
     let mut replay = Replay::default();
-    for message in world.appended_messages(epoch) {
+    for message in world.appended_messages(generation) {
         let is_head = message.kind == MessageKind::Head;
         let read = match reader.push(is_head, message.payload) {
             Ok(read) => read,
             // A log that was created again has the fence of the old one if both end at the same sequence. Its readers
-            // find the record, and a new epoch follows.
+            // find the record, and a new generation follows.
             Err(WireError::Unexpected { .. } | WireError::Digest { .. } | WireError::Chain(_))
-                if world.config.faults.recreation > 0 && world.newest_epoch() > Some(epoch) =>
+                if world.config.faults.recreation > 0
+                    && world.newest_generation() > Some(generation) =>
             {
                 return replay;
             }
-            Err(err) => panic!("seed {seed}: epoch {epoch}: {err}"),
+            Err(err) => panic!("seed {seed}: generation {generation}: {err}"),
         };
         if let Some(ReadRecord { record, digest }) = read {
-            replay.apply(&record, digest, &format!("seed {seed}: epoch {epoch}: {record:?}"));
+            replay.apply(
+                &record,
+                digest,
+                &format!("seed {seed}: generation {generation}: {record:?}"),
+            );
         }
     }
     replay

@@ -48,7 +48,7 @@ pub(super) struct World {
     now: Duration,
     rng: Rng,
     next_id: u8,
-    /// Stored messages before they were damaged, by epoch and sequence.
+    /// Stored messages before they were damaged, by generation and sequence.
     damaged: BTreeMap<(u64, u64), StoredMessage>,
     is_away: bool,
 }
@@ -146,9 +146,9 @@ impl World {
         panic!("seed {}: the log lacks items", self.config.seed);
     }
 
-    /// Returns the newest epoch of the log.
-    pub(super) fn newest_epoch(&self) -> Option<u64> {
-        ready(self.space.newest_epoch()).ok().flatten()
+    /// Returns the newest generation of the log.
+    pub(super) fn newest_generation(&self) -> Option<u64> {
+        ready(self.space.newest_generation()).ok().flatten()
     }
 
     fn advance_clock(&mut self) {
@@ -171,9 +171,9 @@ impl World {
     fn report(&mut self, at: usize) {
         let now = self.now();
         let Some(followed) = self.ingesters[at].plan.followed_log() else { return };
-        let epoch = followed.epoch;
+        let generation = followed.generation;
         let damages: Vec<u64> =
-            self.damaged.keys().filter(|(of, _)| *of == epoch).map(|(_, it)| *it).collect();
+            self.damaged.keys().filter(|(of, _)| *of == generation).map(|(_, it)| *it).collect();
         let sequence = match self.rng.choice(&damages) {
             Some(damaged) if self.rng.bool() => damaged - 1,
             _ => self.rng.u64(..followed.position + 3),
@@ -181,7 +181,7 @@ impl World {
         let what = FAULTS[self.rng.usize(..FAULTS.len())];
         let report = FaultReport {
             cluster: "test".to_owned(),
-            epoch: if self.rng.u8(..8) == 0 { self.rng.u64(..3) } else { epoch },
+            generation: if self.rng.u8(..8) == 0 { self.rng.u64(..3) } else { generation },
             sequence,
             record: 1,
             slot: self.rng.u64(..),
@@ -189,17 +189,17 @@ impl World {
             what: what.to_owned(),
             made_at_ms: now.unix_ms,
         };
-        let scan = Some(self.scan(epoch, sequence, followed.position));
+        let scan = Some(self.scan(generation, sequence, followed.position));
         let input = Input::Reported(CheckedReport { report, scan });
         self.ingesters[at].plan.handle(input, now);
     }
 
     /// Returns what a scan would find.
-    fn scan(&self, epoch: u64, after: u64, last: u64) -> ScanResult {
+    fn scan(&self, generation: u64, after: u64, last: u64) -> ScanResult {
         if self.is_away {
             return ScanResult::Unknown;
         }
-        let scanned = (epoch, after + 1)..=(epoch, after + SCANNED);
+        let scanned = (generation, after + 1)..=(generation, after + SCANNED);
         match self.damaged.range(scanned).next_back() {
             Some(((_, damaged), _)) if damaged + SCANNED < last => {
                 ScanResult::Damaged { last: *damaged }
@@ -221,24 +221,24 @@ impl World {
         self.space.set_faults(if self.is_away { away } else { self.config.faults });
     }
 
-    /// Damages a stored message of the newest epoch, for all readers.
+    /// Damages a stored message of the newest generation, for all readers.
     fn damage_message(&mut self) {
-        let Some(epoch) = self.newest_epoch() else { return };
-        let stored = self.space.stored_messages(epoch);
+        let Some(generation) = self.newest_generation() else { return };
+        let stored = self.space.stored_messages(generation);
         let Some(message) = self.rng.choice(&stored).cloned() else { return };
         let sequence = message.sequence;
         // A second damage would mend the first.
-        if self.damaged.contains_key(&(epoch, sequence)) {
+        if self.damaged.contains_key(&(generation, sequence)) {
             return;
         }
-        self.damaged.insert((epoch, sequence), message);
-        self.space.damage_message(epoch, sequence);
+        self.damaged.insert((generation, sequence), message);
+        self.space.damage_message(generation, sequence);
     }
 
-    /// Returns the messages of an epoch as they were appended.
-    pub(super) fn appended_messages(&self, epoch: u64) -> Vec<StoredMessage> {
-        let stored = self.space.stored_messages(epoch).into_iter();
-        let original = |it: &StoredMessage| self.damaged.get(&(epoch, it.sequence)).cloned();
+    /// Returns the messages of a generation as they were appended.
+    pub(super) fn appended_messages(&self, generation: u64) -> Vec<StoredMessage> {
+        let stored = self.space.stored_messages(generation).into_iter();
+        let original = |it: &StoredMessage| self.damaged.get(&(generation, it.sequence)).cloned();
         stored.map(|it| original(&it).unwrap_or(it)).collect()
     }
 
@@ -250,7 +250,7 @@ impl World {
         let root = key(ingester.source.root().slot, false);
         let block = ingester.plan.find_logged_block(&root);
         if let Some(block) = block.filter(|block| block.position > after) {
-            let snapshot = KnownSnapshot { epoch: block.epoch, position: block.position };
+            let snapshot = KnownSnapshot { generation: block.generation, position: block.position };
             ingester.plan.handle(Input::Snapshot(snapshot), now);
             assert_eq!(ingester.plan.needed_snapshot(), None, "seed {}", self.config.seed);
         }
@@ -302,17 +302,17 @@ impl World {
             Action::Wait(_) => None,
             Action::Stop => panic!("seed {seed}: {:?}", ingester.plan.take_notices()),
             Action::CheckChain => Some(Outcome::ChainChecked(Ok(None))),
-            Action::FindEpoch => {
-                Some(Outcome::EpochFound(ready(space.newest_epoch()).map_err(drop)))
+            Action::FindGeneration => {
+                Some(Outcome::GenerationFound(ready(space.newest_generation()).map_err(drop)))
             }
-            Action::OpenEpoch(epoch) => {
-                let opened = ready(space.open_epoch(epoch)).map_err(drop);
+            Action::OpenGeneration(generation) => {
+                let opened = ready(space.open_generation(generation)).map_err(drop);
                 ingester.reader = None;
-                Some(Outcome::EpochOpened(opened.map(|log| ingester.log = Some(log))))
+                Some(Outcome::GenerationOpened(opened.map(|log| ingester.log = Some(log))))
             }
-            Action::CreateEpoch(epoch) => {
-                let created = ready(space.create_epoch(epoch)).map(drop).map_err(drop);
-                Some(Outcome::EpochCreated(created))
+            Action::CreateGeneration(generation) => {
+                let created = ready(space.create_generation(generation)).map(drop).map_err(drop);
+                Some(Outcome::GenerationCreated(created))
             }
             Action::AskTail => {
                 let log = log.expect("the log is open");

@@ -24,10 +24,10 @@ pub(crate) enum Action {
     Wait(Option<Duration>),
     /// Ask for the snapshots of the cluster.
     CheckChain,
-    /// Ask for the newest epoch.
-    FindEpoch,
-    /// Open an existing epoch, which later actions are about.
-    OpenEpoch(u64),
+    /// Ask for the newest generation.
+    FindGeneration,
+    /// Open an existing generation, which later actions are about.
+    OpenGeneration(u64),
     /// Ask for the extent of the log.
     AskTail,
     /// Read the log after this message. Replaces an earlier reader.
@@ -38,8 +38,8 @@ pub(crate) enum Action {
     RetainView,
     /// Write a snapshot of the retained view.
     WriteSnapshot(SnapshotRequest),
-    /// Create an epoch.
-    CreateEpoch(u64),
+    /// Create a generation.
+    CreateGeneration(u64),
     /// Append nothing more: this ingester cannot serve this log.
     Stop,
 }
@@ -49,32 +49,32 @@ pub(crate) enum Action {
 pub(crate) enum Outcome {
     /// The snapshots of the cluster, if it has some.
     ChainChecked(Result<Option<FoundSnapshots>, ()>),
-    EpochFound(Result<Option<u64>, ()>),
-    EpochOpened(Result<(), ()>),
+    GenerationFound(Result<Option<u64>, ()>),
+    GenerationOpened(Result<(), ()>),
     TailRead(Result<Tail, ()>),
     ReaderOpened(Result<(), ()>),
     /// The sequence of the last message.
     Appended(Result<u64, AppendFailure>),
     ViewRetained(ViewBlock),
     SnapshotWritten(Result<WrittenSnapshot, ()>),
-    EpochCreated(Result<(), ()>),
+    GenerationCreated(Result<(), ()>),
 }
 
-/// The chain and the epochs that the snapshots of a cluster name.
+/// The chain and the generations that the snapshots of a cluster name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundSnapshots {
     pub(crate) genesis_hash: Hash,
-    /// The newest epoch of the log that a snapshot is of. It may have no record.
-    pub(crate) newest_epoch: u64,
-    /// The epoch of the newest snapshot, if the snapshot proves that the epoch had records.
-    pub(crate) logged_epoch: Option<u64>,
+    /// The newest generation of the log that a snapshot is of. It may have no record.
+    pub(crate) newest_generation: u64,
+    /// The generation of the newest snapshot, if the snapshot proves that the generation had records.
+    pub(crate) logged_generation: Option<u64>,
 }
 
 /// A block of the log that a snapshot can be taken of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoggedBlock {
-    pub(crate) epoch: u64,
-    /// Sequence of the last message of its record; 0 if an epoch starts with the snapshot.
+    pub(crate) generation: u64,
+    /// Sequence of the last message of its record; 0 if a generation starts with the snapshot.
     pub(crate) position: u64,
     pub(crate) name: BlockName,
     /// Digest of its record.
@@ -127,8 +127,8 @@ pub(crate) struct CheckedReport {
 /// A snapshot of a block of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownSnapshot {
-    pub(crate) epoch: u64,
-    /// Sequence of the last message of the block's record; 0 if the epoch starts with the snapshot.
+    pub(crate) generation: u64,
+    /// Sequence of the last message of the block's record; 0 if the generation starts with the snapshot.
     pub(crate) position: u64,
 }
 
@@ -161,13 +161,13 @@ impl ReportOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// This ingester leads.
-    Leads { epoch: u64, term: u64 },
+    Leads { generation: u64, term: u64 },
     /// Another ingester leads.
-    Follows { epoch: u64, term: u64 },
-    /// The log ends, and a new epoch follows.
-    OpensEpoch { epoch: u64, reason: Arc<str> },
-    /// The epoch that is followed from now on.
-    Epoch(u64),
+    Follows { generation: u64, term: u64 },
+    /// The log ends, and a new generation follows.
+    OpensGeneration { generation: u64, reason: Arc<str> },
+    /// The generation that is followed from now on.
+    Generation(u64),
     /// The own block differs from that of the log.
     Disagrees { slot: Slot, what: &'static str },
     /// A record does not continue the log.
@@ -184,7 +184,7 @@ pub(crate) enum Notice {
     Responds { after: Duration },
     /// A batch was refused.
     RefusedBatch(String),
-    /// Blocks were dropped while the snapshot of a new epoch was written, which is written again.
+    /// Blocks were dropped while the snapshot of a new generation was written, which is written again.
     SnapshotTooSlow { took: Duration, queue_bytes_max: usize },
     /// The log takes no more messages for now.
     Full,

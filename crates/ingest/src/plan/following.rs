@@ -1,7 +1,7 @@
 //! A followed log: its leader, the next append, and the reactions to the outcome of an append.
 //!
 //! Invariant: nothing is appended before the log is read up to every message that is known to exist.
-//! Not here: the choice of blocks and marks (`fill_batch`), a new epoch (`opening`).
+//! Not here: the choice of blocks and marks (`fill_batch`), a new generation (`opening`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::log_chain::LogChain;
 use crate::own_chain::{Item, ItemKind, ItemNumber, OwnChain};
 use crate::record_stream::StreamError;
 
-/// Interval at which an ingester looks for a newer epoch.
-const EPOCH_INTERVAL: Duration = Duration::from_secs(5);
-/// Leases after which an ingester whose blocks do not continue the log opens a new epoch.
+/// Interval at which an ingester looks for a newer generation.
+const GENERATION_INTERVAL: Duration = Duration::from_secs(5);
+/// Leases after which an ingester whose blocks do not continue the log opens a new generation.
 const GAP_LEASES: u32 = 4;
 /// The duty of an ingester while the log lacks items.
 enum Duty {
@@ -38,16 +38,16 @@ impl Plan {
         if following.chain.contradicts(&root) && !self.own.has_left_root() {
             return self.stop_on_other_chain(root);
         }
-        let epoch = following.epoch;
+        let generation = following.generation;
         self.rejoin = None;
         let blocks = self.own.items().filter(|item| item.kind == ItemKind::Block);
         let keys: Vec<BlockKey> = blocks.map(|item| item.key).collect();
         self.phase = Phase::Following(Box::new(following));
         self.note_numbers();
-        self.notices.push(Notice::Epoch(epoch));
+        self.notices.push(Notice::Generation(generation));
         self.note_leader();
         keys.iter().for_each(|key| self.compare_with_log(key));
-        // This epoch may lack blocks that an earlier one had.
+        // This generation may lack blocks that an earlier one had.
         self.own.requeue();
         self.remove_obsolete_items();
     }
@@ -57,7 +57,7 @@ impl Plan {
         following.chain.writer().is_some_and(|writer| writer.ingester == self.config.ingester)
     }
 
-    /// Remembers the highest number and term, which a new epoch continues.
+    /// Remembers the highest number and term, which a new generation continues.
     pub(super) fn note_numbers(&mut self) {
         if let Phase::Following(following) = &self.phase {
             self.last_number = self.last_number.max(following.chain.last_number());
@@ -70,10 +70,10 @@ impl Plan {
         if following.is_behind() && now.elapsed >= following.read_since + READ_TIME_MAX {
             following.read_since = now.elapsed;
             let is_stuck = following.is_stuck();
-            let epoch = following.epoch;
+            let generation = following.generation;
             let wanted = following.stream.position() + 1;
             following.measure_again();
-            if is_stuck && self.replace_at_obstacle(epoch, wanted, now) {
+            if is_stuck && self.replace_at_obstacle(generation, wanted, now) {
                 return self.next_opening_action(now);
             }
         }
@@ -85,9 +85,9 @@ impl Plan {
             following.tail_asked_at = following.chain.position();
             return Action::AskTail;
         }
-        let search_at = following.searched_at + EPOCH_INTERVAL;
+        let search_at = following.searched_at + GENERATION_INTERVAL;
         if now.elapsed >= search_at {
-            return Action::FindEpoch;
+            return Action::FindGeneration;
         }
         if following.is_behind() {
             return Action::Wait(Some(search_at.min(following.read_since + READ_TIME_MAX)));
@@ -131,7 +131,7 @@ impl Plan {
         Duty::TakeOver(self.config.writer(following.chain.term() + 1))
     }
 
-    /// Makes the next batch. A leader with nothing that it could append may have a gap, which a new epoch closes.
+    /// Makes the next batch. A leader with nothing that it could append may have a gap, which a new generation closes.
     fn plan_append(&mut self, writer: WriterId, term: Option<String>, now: Now) -> Option<Action> {
         let Phase::Following(following) = &mut self.phase else { return None };
         let has_term = term.is_some();
@@ -162,8 +162,8 @@ impl Plan {
             // Until then another ingester may have the block from its source, and takes over.
             return None;
         }
-        let epoch = following.epoch;
-        self.open_epoch(epoch + 1, gap.reason);
+        let generation = following.generation;
+        self.open_generation(generation + 1, gap.reason);
         Some(self.next_opening_action(now))
     }
 
@@ -258,16 +258,16 @@ impl Plan {
             Ok(None) => return,
             Err(StreamError::Version(err)) => return self.stop(err.to_string()),
             Err(StreamError::Damage(damage)) => {
-                let epoch = following.epoch;
-                return self.handle_damage(epoch, damage, now);
+                let generation = following.generation;
+                return self.handle_damage(generation, damage, now);
             }
         };
         let writer = following.chain.writer();
         let has_lost_block = find_reverted_keys(&record.head, &following.chain)
             .any(|key| self.own.find(&key).is_some());
         if let Err(damage) = following.chain.apply(&record.head, record.sequence) {
-            let epoch = following.epoch;
-            return self.handle_damage(epoch, damage, now);
+            let generation = following.generation;
+            return self.handle_damage(generation, damage, now);
         }
         following.advanced_at = now.elapsed;
         let is_new_writer = writer != following.chain.writer();
@@ -289,30 +289,32 @@ impl Plan {
         self.note_numbers();
         let Phase::Following(following) = &mut self.phase else { return };
         following.measure_again();
-        let epoch = following.epoch;
+        let generation = following.generation;
         match failure {
             ReadFailure::Failed | ReadFailure::Damaged { .. } => self.delay(now),
             // All that is missing was final: the end of the log has the rest.
             ReadFailure::Truncated { .. } => {
                 self.note_truncation(failure);
-                self.phase = Phase::Measuring { epoch };
+                self.phase = Phase::Measuring { generation };
                 self.delay(now);
             }
-            ReadFailure::Gone => self.replace_epoch(epoch, "the log was deleted".into(), now),
+            ReadFailure::Gone => {
+                self.replace_generation(generation, "the log was deleted".into(), now)
+            }
         }
     }
 
     fn note_leader(&mut self) {
         let is_leader = self.is_leader();
         let Phase::Following(following) = &self.phase else { return };
-        let epoch = following.epoch;
+        let generation = following.generation;
         let term = following.chain.term();
         if !is_leader {
             self.own.remove_tips();
         }
         self.notices.push(match is_leader {
-            true => Notice::Leads { epoch, term },
-            false => Notice::Follows { epoch, term },
+            true => Notice::Leads { generation, term },
+            false => Notice::Follows { generation, term },
         });
     }
 

@@ -1,10 +1,10 @@
-//! A new epoch: a snapshot of the own final view, then the first record, which names it.
+//! A new generation: a snapshot of the own final view, then the first record, which names it.
 //!
-//! Shape: wait, look for an epoch of another ingester, retain the final view, wait until the own events have reached
-//! its block, write the snapshot, create the epoch, append the first record. The fence of the first append decides
-//! between two ingesters that open the same epoch.
-//! Invariant: the own blocks above the snapshot's are retained until the epoch has its first record.
-//! Not here: the decision to open one (`next_epoch`), the snapshot itself (`ledger_snapshots`).
+//! Shape: wait, look for a generation of another ingester, retain the final view, wait until the own events have
+//! reached its block, write the snapshot, create the generation, append the first record. The fence of the first append
+//! decides between two ingesters that open the same generation.
+//! Invariant: the own blocks above the snapshot's are retained until the generation has its first record.
+//! Not here: the decision to open one (`next_generation`), the snapshot itself (`ledger_snapshots`).
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use super::{Action, AppendFailure, Notice, Now, Plan, RETRY_DELAY};
 use crate::batch::{Batch, BatchError};
 use crate::log_chain::LogChain;
 
-/// Bits of the numbers of one epoch's records, so that numbers rise even if the last one of a lost epoch is not known.
-/// Four billion records take decades. Readers derive write versions of 64 bits from a number, and shift it by 22 bits
-/// for that.
-const EPOCH_NUMBER_BITS: u32 = 32;
+/// Bits of the numbers of one generation's records, so that numbers rise even if the last one of a lost generation is
+/// not known. Four billion records take decades. Readers derive write versions of 64 bits from a number, and shift it
+/// by 22 bits for that.
+const GENERATION_NUMBER_BITS: u32 = 32;
 
 impl Plan {
     pub(super) fn next_opening_action(&mut self, now: Now) -> Action {
@@ -39,7 +39,7 @@ impl Plan {
         match &opening.step {
             OpeningStep::Waiting { until } => Action::Wait(Some(*until)),
             OpeningStep::Looking if opening.exists => Action::AskTail,
-            OpeningStep::Looking => Action::FindEpoch,
+            OpeningStep::Looking => Action::FindGeneration,
             OpeningStep::Viewing => self.retain_view(now),
             OpeningStep::Reaching(view) => {
                 let view = *view;
@@ -47,22 +47,22 @@ impl Plan {
             }
             // Its outcome is the next input.
             OpeningStep::Writing { .. } => Action::Wait(None),
-            OpeningStep::Creating(_) => Action::CreateEpoch(opening.epoch),
-            OpeningStep::Opening(_) => Action::OpenEpoch(opening.epoch),
+            OpeningStep::Creating(_) => Action::CreateGeneration(opening.generation),
+            OpeningStep::Opening(_) => Action::OpenGeneration(opening.generation),
             OpeningStep::Appending(batch) => Action::Append(Box::new(batch.clone())),
             OpeningStep::Checking(_) => Action::AskTail,
         }
     }
 
-    /// Ends the search of [`OpeningStep::Looking`]. `newest` is an epoch of another ingester.
+    /// Ends the search of [`OpeningStep::Looking`]. `newest` is a generation of another ingester.
     pub(super) fn end_opening_search(&mut self, newest: Option<u64>) {
         let Phase::Opening(opening) = &mut self.phase else { return };
         if !matches!(opening.step, OpeningStep::Looking) || opening.exists {
             return;
         }
-        let newer = newest.filter(|newest| *newest >= opening.epoch);
+        let newer = newest.filter(|newest| *newest >= opening.generation);
         match newer.or_else(|| self.find_rejoin(newest)) {
-            Some(epoch) => self.connect(epoch),
+            Some(generation) => self.connect(generation),
             None => self.expect_snapshot(),
         }
     }
@@ -103,15 +103,17 @@ impl Plan {
         let Phase::Opening(opening) = &mut self.phase else { return Action::Wait(None) };
         let earlier = opening.earlier.as_ref().and_then(|log| log.block(log.find(&key)?));
         let request = SnapshotRequest {
-            epoch: opening.epoch,
+            generation: opening.generation,
             block: id,
-            number: self.last_number.max(opening.epoch << EPOCH_NUMBER_BITS),
+            number: self.last_number.max(opening.generation << GENERATION_NUMBER_BITS),
             block_digest: earlier
                 .map_or_else(|| unlogged_block_digest(key.slot, &key.blockhash), |it| it.record),
         };
         opening.step = OpeningStep::Writing { request, since: now.elapsed };
-        let notice =
-            Notice::OpensEpoch { epoch: opening.epoch, reason: Arc::clone(&opening.reason) };
+        let notice = Notice::OpensGeneration {
+            generation: opening.generation,
+            reason: Arc::clone(&opening.reason),
+        };
         self.notices.push(notice);
         Action::WriteSnapshot(request)
     }
@@ -152,7 +154,7 @@ impl Plan {
         }
     }
 
-    pub(super) fn end_opened_epoch(&mut self, result: Result<(), ()>, now: Now) {
+    pub(super) fn end_opened_generation(&mut self, result: Result<(), ()>, now: Now) {
         let Phase::Opening(opening) = &mut self.phase else { return };
         let OpeningStep::Opening(snapshot) = &opening.step else { return };
         if result.is_err() {
@@ -163,7 +165,7 @@ impl Plan {
         match (batch, &mut self.phase) {
             (Ok(batch), Phase::Opening(opening)) => opening.step = OpeningStep::Appending(batch),
             (Err(err), _) => {
-                self.stop(format!("the first record of an epoch cannot be made: {err}"));
+                self.stop(format!("the first record of a generation cannot be made: {err}"));
             }
             _ => {}
         }
@@ -189,15 +191,15 @@ impl Plan {
     pub(super) fn end_first_append(&mut self, result: Result<u64, AppendFailure>, now: Now) {
         let Phase::Opening(opening) = &mut self.phase else { return };
         let OpeningStep::Appending(batch) = &opening.step else { return };
-        let epoch = opening.epoch;
+        let generation = opening.generation;
         let batch = batch.clone();
         match result {
-            Ok(1) => self.end_opening(epoch, batch, now),
+            Ok(1) => self.end_opening(generation, batch, now),
             // Another ingester may have appended the first record.
-            Ok(_) => self.connect(epoch),
+            Ok(_) => self.connect(generation),
             Err(AppendFailure::Fenced { .. }) => {
                 self.counters.fenced += 1;
-                self.connect(epoch);
+                self.connect(generation);
             }
             Err(AppendFailure::Unknown) => {
                 self.counters.unknown += 1;
@@ -218,20 +220,20 @@ impl Plan {
     }
 
     /// The log has its first record, which this ingester appended.
-    fn end_opening(&mut self, epoch: u64, batch: Batch, now: Now) {
-        self.counters.epochs_opened += 1;
+    fn end_opening(&mut self, generation: u64, batch: Batch, now: Now) {
+        self.counters.generations_opened += 1;
         self.counters.records += 1;
-        let following = Following::from_first_record(epoch, batch.chain, now.elapsed);
+        let following = Following::from_first_record(generation, batch.chain, now.elapsed);
         self.own.requeue();
         self.own.unpin();
         self.own.forget_left_root();
         self.start_following(following);
     }
 
-    /// Ends a request for the extent of an epoch that may be empty.
+    /// Ends a request for the extent of a generation that may be empty.
     pub(super) fn end_first_tail(&mut self, last: u64) {
         let Phase::Opening(opening) = &mut self.phase else { return };
-        let epoch = opening.epoch;
+        let generation = opening.generation;
         let is_expected = match &opening.step {
             OpeningStep::Checking(_) => true,
             OpeningStep::Looking => opening.exists,
@@ -239,7 +241,7 @@ impl Plan {
         };
         match &opening.step {
             _ if !is_expected => {}
-            _ if last > 0 => self.connect(epoch),
+            _ if last > 0 => self.connect(generation),
             OpeningStep::Checking(batch) => opening.step = OpeningStep::Appending(batch.clone()),
             _ => self.expect_snapshot(),
         }
@@ -261,7 +263,7 @@ fn first_record(snapshot: &OpenedSnapshot, writer: WriterId, now: Now) -> Snapsh
     }
 }
 
-/// The digest of the record of a block that no log has. A first epoch continues from it.
+/// The digest of the record of a block that no log has. A first generation continues from it.
 fn unlogged_block_digest(slot: Slot, blockhash: &Hash) -> RecordDigest {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"hydrant unlogged block");

@@ -20,17 +20,17 @@ pub(super) const RECORDS_MAX: usize = 256;
 pub(super) enum Phase {
     /// The chain of the newest snapshot is not compared yet.
     Unchecked,
-    /// The newest epoch is not known.
+    /// The newest generation is not known.
     Seeking,
-    /// The newest epoch is not open.
-    Connecting { epoch: u64 },
-    /// The extent of the epoch is not known.
-    Measuring { epoch: u64 },
+    /// The newest generation is not open.
+    Connecting { generation: u64 },
+    /// The extent of the generation is not known.
+    Measuring { generation: u64 },
     /// The blocks above the log's root are read.
     Recovering(Box<Recovering>),
     /// The log is followed, and appended to if this ingester leads.
     Following(Box<Following>),
-    /// A new epoch is made.
+    /// A new generation is made.
     Opening(Box<Opening>),
     /// The ingester appends no more records.
     Stopped,
@@ -38,7 +38,7 @@ pub(super) enum Phase {
 
 /// A log whose end is being read.
 pub(super) struct Recovering {
-    pub(super) epoch: u64,
+    pub(super) generation: u64,
     pub(super) tail: Tail,
     pub(super) window: u64,
     /// Messages up to this one are not read: they are damaged, or before a damage.
@@ -50,11 +50,11 @@ pub(super) struct Recovering {
 }
 
 impl Recovering {
-    pub(super) fn new(epoch: u64, tail: Tail, window: u64, after: u64) -> Self {
+    pub(super) fn new(generation: u64, tail: Tail, window: u64, after: u64) -> Self {
         let oldest = tail.first.saturating_sub(1).max(after);
         let start = tail.last.saturating_sub(window).max(oldest);
         Self {
-            epoch,
+            generation,
             tail,
             window,
             after,
@@ -77,9 +77,9 @@ impl Recovering {
     }
 }
 
-/// An epoch that is recovered again from behind a damage, while another ingester appends to it.
+/// A generation that is recovered again from behind a damage, while another ingester appends to it.
 pub(super) struct Rejoin {
-    pub(super) epoch: u64,
+    pub(super) generation: u64,
     /// The damaged message.
     pub(super) damaged: u64,
     /// The last message that the log is known to have.
@@ -87,13 +87,13 @@ pub(super) struct Rejoin {
     pub(super) times: u32,
     /// Whether the next extent of the log decides if another ingester appends.
     pub(super) needs_growth: bool,
-    /// The reason of a new epoch.
+    /// The reason of a new generation.
     pub(super) reason: Arc<str>,
 }
 
 /// A followed log.
 pub(super) struct Following {
-    pub(super) epoch: u64,
+    pub(super) generation: u64,
     pub(super) chain: LogChain,
     pub(super) stream: RecordStream,
     pub(super) has_reader: bool,
@@ -117,9 +117,14 @@ pub(super) struct Following {
 
 impl Following {
     /// Follows a log that was read so far.
-    pub(super) fn new(epoch: u64, chain: LogChain, stream: RecordStream, now: Duration) -> Self {
+    pub(super) fn new(
+        generation: u64,
+        chain: LogChain,
+        stream: RecordStream,
+        now: Duration,
+    ) -> Self {
         Self {
-            epoch,
+            generation,
             known_last: chain.position(),
             chain,
             stream,
@@ -136,9 +141,9 @@ impl Following {
     }
 
     /// Follows a log whose first record this ingester has appended.
-    pub(super) fn from_first_record(epoch: u64, chain: LogChain, now: Duration) -> Self {
+    pub(super) fn from_first_record(generation: u64, chain: LogChain, now: Duration) -> Self {
         let stream = RecordStream::after_record(chain.position());
-        Self { has_reader: false, ..Self::new(epoch, chain, stream, now) }
+        Self { has_reader: false, ..Self::new(generation, chain, stream, now) }
     }
 
     pub(super) fn note_search(&mut self, now: Duration) {
@@ -196,14 +201,14 @@ impl Following {
     }
 }
 
-/// An epoch that is being made.
+/// A generation that is being made.
 pub(super) struct Opening {
-    pub(super) epoch: u64,
+    pub(super) generation: u64,
     pub(super) reason: Arc<str>,
     pub(super) step: OpeningStep,
-    /// Whether the epoch exists and is empty.
+    /// Whether the generation exists and is empty.
     pub(super) exists: bool,
-    /// The previous epoch, if it was followed. The new one continues from a block of it.
+    /// The previous generation, if it was followed. The new one continues from a block of it.
     pub(super) earlier: Option<LogChain>,
 }
 
@@ -211,7 +216,7 @@ pub(super) struct Opening {
 pub(super) enum OpeningStep {
     /// Another ingester may open it before this time.
     Waiting { until: Duration },
-    /// The newest epoch, or the tail of an empty one, is requested.
+    /// The newest generation, or the tail of an empty one, is requested.
     Looking,
     /// The final view is retained, once all blocks above the root are known.
     Viewing,
@@ -219,13 +224,13 @@ pub(super) enum OpeningStep {
     Reaching(ViewBlock),
     /// The snapshot is written since this time.
     Writing { request: SnapshotRequest, since: Duration },
-    /// The epoch is created.
+    /// The generation is created.
     Creating(OpenedSnapshot),
-    /// The epoch is opened.
+    /// The generation is opened.
     Opening(OpenedSnapshot),
     /// The first record is appended.
     Appending(Batch),
-    /// The extent of the epoch is requested, after an append without a reply.
+    /// The extent of the generation is requested, after an append without a reply.
     Checking(Batch),
 }
 
@@ -245,13 +250,13 @@ pub(crate) struct ViewBlock {
     pub(crate) key: BlockKey,
 }
 
-/// A snapshot that a new epoch starts with.
+/// A snapshot that a new generation starts with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SnapshotRequest {
-    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
     /// The block in this process.
     pub(crate) block: BlockId,
-    /// The number that the block has in the new epoch.
+    /// The number that the block has in the new generation.
     pub(crate) number: u64,
     /// The digest of its record.
     pub(crate) block_digest: RecordDigest,

@@ -22,7 +22,7 @@ const SHORTER_LEASES: u32 = 2;
 
 impl Plan {
     /// Reads the window. Its messages never arrive if the log was created again after it was measured, so the newest
-    /// epoch is looked for after a while without a message.
+    /// generation is looked for after a while without a message.
     pub(super) fn next_recovering_action(&mut self, now: Now) -> Action {
         let Phase::Recovering(recovering) = &self.phase else { return Action::Wait(None) };
         let Some(since) = recovering.read_since else {
@@ -33,48 +33,52 @@ impl Plan {
             return Action::Wait(Some(until));
         }
         // The log may count a message that it lost.
-        let epoch = recovering.epoch;
+        let generation = recovering.generation;
         let wanted = recovering.stream.position() + 1;
-        if self.replace_at_obstacle(epoch, wanted, now) {
+        if self.replace_at_obstacle(generation, wanted, now) {
             return self.next_opening_action(now);
         }
         self.phase = Phase::Seeking;
-        Action::FindEpoch
+        Action::FindGeneration
     }
 
     pub(super) fn end_measurement(&mut self, result: Result<Tail, ()>, now: Now) {
         let Ok(tail) = result else { return self.delay(now) };
         match &mut self.phase {
-            Phase::Measuring { epoch } => {
-                let epoch = *epoch;
+            Phase::Measuring { generation } => {
+                let generation = *generation;
                 if tail.last == 0 {
-                    return self.await_first_record(epoch, now);
+                    return self.await_first_record(generation, now);
                 }
                 if tail.first == 0 || tail.first > tail.last {
                     let reason = "all messages of the log were removed".into();
-                    return self.replace_epoch(epoch, reason, now);
+                    return self.replace_generation(generation, reason, now);
                 }
                 let hole = self.truncated_at.take().filter(|wanted| *wanted >= tail.first);
                 if let Some(sequence) = hole {
                     return self.handle_read_failure(ReadFailure::Damaged { sequence }, now);
                 }
-                if let Some(reason) = self.end_rejoin(epoch, tail.last) {
-                    return self.open_epoch(epoch + 1, reason);
+                if let Some(reason) = self.end_rejoin(generation, tail.last) {
+                    return self.open_generation(generation + 1, reason);
                 }
                 let damaged = self.rejoin.as_ref().map_or(0, |it| it.damaged);
                 let after = damaged.min(tail.last - 1);
-                let recovering = Recovering::new(epoch, tail, FIRST_WINDOW, after);
+                let recovering = Recovering::new(generation, tail, FIRST_WINDOW, after);
                 self.phase = Phase::Recovering(Box::new(recovering));
             }
             // Confirmed messages are gone: the log was created again, or restored from an older backup.
             Phase::Following(following) if following.is_longer_than(tail.last) => {
-                let epoch = following.epoch;
+                let generation = following.generation;
                 if following.note_shorter_tail(now.elapsed) < self.config.lease * SHORTER_LEASES {
                     // The extent is requested again.
                     return self.delay(now);
                 }
                 self.note_read_failure(ReadFailure::Gone);
-                self.replace_epoch(epoch, "the log was replaced by an older one".into(), now);
+                self.replace_generation(
+                    generation,
+                    "the log was replaced by an older one".into(),
+                    now,
+                );
             }
             Phase::Following(following) => following.note_tail(tail.last, now.elapsed),
             Phase::Opening(_) => self.end_first_tail(tail.last),
@@ -87,7 +91,7 @@ impl Plan {
             (Phase::Recovering(recovering), Ok(())) => recovering.read_since = Some(now.elapsed),
             (Phase::Following(following), Ok(())) => following.note_reader(now.elapsed),
             (Phase::Recovering(recovering), Err(())) => {
-                self.phase = Phase::Measuring { epoch: recovering.epoch };
+                self.phase = Phase::Measuring { generation: recovering.generation };
                 self.delay(now);
             }
             (_, Ok(())) => {}
@@ -109,13 +113,13 @@ impl Plan {
         }
         match &mut self.phase {
             Phase::Recovering(recovering) => {
-                let epoch = recovering.epoch;
+                let generation = recovering.generation;
                 self.note_read_failure(failure);
-                // The log may have lost its oldest messages meanwhile, or may be replaced by another epoch.
+                // The log may have lost its oldest messages meanwhile, or may be replaced by another generation.
                 self.note_truncation(failure);
                 self.phase = match failure {
                     ReadFailure::Gone => Phase::Seeking,
-                    _ => Phase::Measuring { epoch },
+                    _ => Phase::Measuring { generation },
                 };
                 self.delay(now);
             }
@@ -133,18 +137,18 @@ impl Plan {
 
     /// Reads again from before a message that is missing or damaged in the log.
     fn handle_damaged_message(&mut self, sequence: u64, now: Now) {
-        let epoch = match &self.phase {
-            Phase::Measuring { epoch } => *epoch,
-            Phase::Recovering(recovering) => recovering.epoch,
-            Phase::Following(following) => following.epoch,
+        let generation = match &self.phase {
+            Phase::Measuring { generation } => *generation,
+            Phase::Recovering(recovering) => recovering.generation,
+            Phase::Following(following) => following.generation,
             _ => return,
         };
-        if self.replace_at_obstacle(epoch, sequence, now) {
+        if self.replace_at_obstacle(generation, sequence, now) {
             return;
         }
         match &mut self.phase {
             Phase::Following(following) => following.measure_again(),
-            _ => self.phase = Phase::Measuring { epoch },
+            _ => self.phase = Phase::Measuring { generation },
         }
         self.delay(now);
     }
@@ -152,20 +156,20 @@ impl Plan {
     /// Counts a message that a reader did not get past. Whole records before it say nothing about it, so it has a count
     /// of its own. After several times a leader passes over a message of its own. Otherwise the log is replaced, and
     /// this returns `true`.
-    pub(super) fn replace_at_obstacle(&mut self, epoch: u64, sequence: u64, now: Now) -> bool {
+    pub(super) fn replace_at_obstacle(&mut self, generation: u64, sequence: u64, now: Now) -> bool {
         self.note_damage(Damage { what: "missing", number: 0, sequence });
         let earlier = self.obstacle.take();
-        let earlier = earlier.filter(|it| it.epoch == epoch && it.sequence == sequence);
+        let earlier = earlier.filter(|it| it.generation == generation && it.sequence == sequence);
         let times = earlier.map_or(0, |it| it.times) + 1;
         if times > DAMAGES_MAX {
             if self.pass_damage("missing", sequence) {
                 return false;
             }
             let reason = "a message of the log is missing or damaged".into();
-            self.give_up_epoch(epoch, sequence, reason, now);
+            self.give_up_generation(generation, sequence, reason, now);
             return true;
         }
-        self.obstacle = Some(Obstacle { epoch, sequence, times });
+        self.obstacle = Some(Obstacle { generation, sequence, times });
         false
     }
 
@@ -191,15 +195,15 @@ impl Plan {
             Ok(()) => {}
             Err(StreamError::Version(err)) => self.stop(err.to_string()),
             Err(StreamError::Damage(damage)) => {
-                let epoch = recovering.epoch;
-                self.handle_damage(epoch, damage, now);
+                let generation = recovering.generation;
+                self.handle_damage(generation, damage, now);
             }
         }
     }
 
     /// Reads a damaged record again. After several times a leader passes over a record of its own. Otherwise the log is
     /// replaced.
-    pub(super) fn handle_damage(&mut self, epoch: u64, damage: Damage, now: Now) {
+    pub(super) fn handle_damage(&mut self, generation: u64, damage: Damage, now: Now) {
         let Damage { what, sequence, .. } = damage;
         self.note_damage(damage);
         self.damages += 1;
@@ -209,8 +213,8 @@ impl Plan {
             }
             let reason = "a record of the log is damaged".into();
             return match STORED_DAMAGES.contains(&what) {
-                true => self.give_up_epoch(epoch, sequence, reason, now),
-                false => self.replace_epoch(epoch, reason, now),
+                true => self.give_up_generation(generation, sequence, reason, now),
+                false => self.replace_generation(generation, reason, now),
             };
         }
         match &mut self.phase {
@@ -218,7 +222,7 @@ impl Plan {
             Phase::Recovering(recovering) if recovering.chain.position() > 0 => {
                 recovering.reopen_reader()
             }
-            _ => self.phase = Phase::Measuring { epoch },
+            _ => self.phase = Phase::Measuring { generation },
         }
         self.delay(now);
     }
@@ -226,24 +230,24 @@ impl Plan {
     /// Follows the log if the window has its root, or reads a larger one.
     fn end_window(&mut self, now: Now) {
         let Phase::Recovering(recovering) = &mut self.phase else { return };
-        let epoch = recovering.epoch;
+        let generation = recovering.generation;
         if recovering.chain.has_root() {
             let chain = std::mem::take(&mut recovering.chain);
             let stream = std::mem::replace(&mut recovering.stream, RecordStream::after_record(0));
             self.damages = 0;
-            return self.start_following(Following::new(epoch, chain, stream, now.elapsed));
+            return self.start_following(Following::new(generation, chain, stream, now.elapsed));
         }
         let Recovering { after, window, .. } = **recovering;
         if recovering.is_whole() {
             let reason = "the log begins above its root".into();
             return match after {
-                0 => self.replace_epoch(epoch, reason, now),
+                0 => self.replace_generation(generation, reason, now),
                 // The root is not behind the damage yet.
-                _ => self.give_up_epoch(epoch, after, reason, now),
+                _ => self.give_up_generation(generation, after, reason, now),
             };
         }
         let tail = recovering.tail.clone();
-        let recovering = Recovering::new(epoch, tail, window * WINDOW_FACTOR, after);
+        let recovering = Recovering::new(generation, tail, window * WINDOW_FACTOR, after);
         self.phase = Phase::Recovering(Box::new(recovering));
     }
 }

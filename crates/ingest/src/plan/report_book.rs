@@ -1,4 +1,4 @@
-//! The reports of one epoch that were handled, and the snapshots that they require.
+//! The reports of one generation that were handled, and the snapshots that they require.
 //!
 //! Invariant: a report is handled once, whatever its number, its order and its claims about slots are.
 //! Bounds: [`HANDLED_MAX`] positions.
@@ -13,10 +13,10 @@ const UNREADABLE_SCANS_MAX: u32 = 3;
 /// Damages that the leader passes over before a snapshot is behind them. More damages are those of the log itself.
 const PASSES_MAX: u32 = 3;
 
-/// The handled reports of an epoch.
+/// The handled reports of a generation.
 #[derive(Debug, Default)]
 pub(super) struct ReportBook {
-    epoch: u64,
+    generation: u64,
     handled: BTreeSet<u64>,
     /// Message that the block of a snapshot must be behind, because readers do not get past it.
     needed_after: Option<u64>,
@@ -30,15 +30,15 @@ pub(super) struct ReportBook {
 }
 
 impl ReportBook {
-    /// Forgets the reports of another epoch.
-    pub(super) fn start_epoch(&mut self, epoch: u64) {
-        if self.epoch != epoch {
-            *self = Self { epoch, ..Self::default() };
+    /// Forgets the reports of another generation.
+    pub(super) fn start_generation(&mut self, generation: u64) {
+        if self.generation != generation {
+            *self = Self { generation, ..Self::default() };
         }
     }
 
-    pub(super) fn epoch(&self) -> u64 {
-        self.epoch
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
     }
 
     pub(super) fn is_handled(&self, sequence: u64) -> bool {

@@ -5,7 +5,7 @@
 //! Invariant: only the scan of the log says that a record is damaged. A report alone causes a scan, and at most that
 //! the next snapshot is written earlier. So a replica with damaged memory cannot stop the log.
 //! Not here: the search for reports and their scans (`report_search`), the snapshot (`upkeep`), a log that cannot be
-//! continued (`next_epoch`).
+//! continued (`next_generation`).
 
 use cluster_snapshot::fault_reports::{FaultReport, FaultScope};
 
@@ -17,16 +17,16 @@ use crate::scan::ScanResult;
 pub(super) const STORED_DAMAGES: [&str; 5] = ["missing", "body", "digest", "value", "length"];
 
 impl Plan {
-    /// Handles a report of the followed epoch, if this ingester leads. The same report is found again and again.
+    /// Handles a report of the followed generation, if this ingester leads. The same report is found again and again.
     pub(super) fn handle_report(&mut self, checked: &CheckedReport, now: Now) {
         let Phase::Following(following) = &self.phase else { return };
-        let FaultReport { epoch, sequence, .. } = checked.report;
-        let is_current = self.is_leader() && epoch == following.epoch;
+        let FaultReport { generation, sequence, .. } = checked.report;
+        let is_current = self.is_leader() && generation == following.generation;
         // A replica may have read an append whose reply has not arrived.
         if !is_current || sequence > following.chain.position() {
             return;
         }
-        self.reports.start_epoch(epoch);
+        self.reports.start_generation(generation);
         if self.reports.is_handled(sequence) {
             return;
         }
@@ -60,7 +60,7 @@ impl Plan {
                 // The next records may be whole.
                 self.reports.need_snapshot(last);
                 if self.reports.note_unreadable(last) {
-                    self.end_unreadable_epoch(*sequence, now);
+                    self.end_unreadable_generation(*sequence, now);
                     return Some(ReportOutcome::Damaged);
                 }
                 None
@@ -69,9 +69,9 @@ impl Plan {
         }
     }
 
-    /// Notes a snapshot of the followed epoch, of this ingester or of a replica.
+    /// Notes a snapshot of the followed generation, of this ingester or of a replica.
     pub(super) fn note_snapshot(&mut self, snapshot: KnownSnapshot) {
-        if snapshot.epoch == self.reports.epoch() {
+        if snapshot.generation == self.reports.generation() {
             self.reports.note_snapshot(snapshot.position);
         }
     }
@@ -87,7 +87,7 @@ impl Plan {
         if sequence > end {
             return false;
         }
-        self.reports.start_epoch(following.epoch);
+        self.reports.start_generation(following.generation);
         if !self.reports.pass_damage(end) {
             return false;
         }
@@ -101,16 +101,16 @@ impl Plan {
 
     /// Returns the message that the block of a snapshot must be behind, if readers need one now.
     pub(crate) fn needed_snapshot(&self) -> Option<u64> {
-        self.reports.needed_after().filter(|_| self.leads_reported_epoch())
+        self.reports.needed_after().filter(|_| self.leads_reported_generation())
     }
 
     /// Returns whether the next snapshot is due earlier than usual.
     pub(crate) fn awaits_snapshot(&self) -> bool {
-        self.leads_reported_epoch() && self.reports.awaited_after().is_some()
+        self.leads_reported_generation() && self.reports.awaited_after().is_some()
     }
 
-    fn leads_reported_epoch(&self) -> bool {
+    fn leads_reported_generation(&self) -> bool {
         let Phase::Following(following) = &self.phase else { return false };
-        self.is_leader() && following.epoch == self.reports.epoch()
+        self.is_leader() && following.generation == self.reports.generation()
     }
 }

@@ -75,21 +75,25 @@ fn end_writing(request: SnapshotRequest) -> Outcome {
     }))
 }
 
-/// Opens the first epoch, which this ingester then leads.
+/// Opens the first generation, which this ingester then leads.
 fn lead(plan: &mut Plan) {
     open(plan, 0);
 }
 
-/// Opens an epoch after the one before it, and leads it.
-fn open(plan: &mut Plan, epoch: u64) {
+/// Opens a generation after the one before it, and leads it.
+fn open(plan: &mut Plan, generation: u64) {
     loop {
         let outcome = match plan.next_action(NOW) {
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
-            Action::FindEpoch => Outcome::EpochFound(Ok(epoch.checked_sub(1))),
+            Action::FindGeneration => Outcome::GenerationFound(Ok(generation.checked_sub(1))),
             Action::RetainView => retain_root_view(plan),
             Action::WriteSnapshot(request) => end_writing(request),
-            Action::CreateEpoch(created) if created == epoch => Outcome::EpochCreated(Ok(())),
-            Action::OpenEpoch(opened) if opened == epoch => Outcome::EpochOpened(Ok(())),
+            Action::CreateGeneration(created) if created == generation => {
+                Outcome::GenerationCreated(Ok(()))
+            }
+            Action::OpenGeneration(opened) if opened == generation => {
+                Outcome::GenerationOpened(Ok(()))
+            }
             Action::Append(batch) => Outcome::Appended(Ok(batch.chain.position())),
             Action::Read(1) => {
                 plan.handle(Input::Done(Outcome::ReaderOpened(Ok(()))), NOW);
@@ -101,14 +105,14 @@ fn open(plan: &mut Plan, epoch: u64) {
     }
 }
 
-/// Follows an epoch of another ingester with these messages.
+/// Follows a generation of another ingester with these messages.
 fn follow(plan: &mut Plan, messages: &[LogMessage]) {
     let last = messages.len() as u64;
     loop {
         let outcome = match plan.next_action(NOW) {
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
-            Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
-            Action::OpenEpoch(0) => Outcome::EpochOpened(Ok(())),
+            Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
+            Action::OpenGeneration(0) => Outcome::GenerationOpened(Ok(())),
             Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
             Action::Read(0) => Outcome::ReaderOpened(Ok(())),
             Action::Wait(_) => break,
@@ -134,14 +138,14 @@ fn number_messages(messages: &[LogMessage]) -> Vec<StoredMessage> {
     stored.collect()
 }
 
-/// The records of an epoch that another ingester writes.
+/// The records of a generation that another ingester writes.
 struct OtherLog {
     messages: Vec<LogMessage>,
     link: RecordLink,
 }
 
 impl OtherLog {
-    /// An epoch that starts with the block of slot 0, whose number is 5.
+    /// A generation that starts with the block of slot 0, whose number is 5.
     fn new() -> Self {
         let block_digest = RecordDigest([3; 32]);
         let link = RecordLink { number: 6, previous: block_digest };
@@ -174,8 +178,8 @@ impl OtherLog {
     }
 }
 
-/// The messages of an epoch with one block of slot 1 on the block of slot 0.
-fn epoch_with(block: &EncodedBlock) -> Vec<LogMessage> {
+/// The messages of a generation with one block of slot 1 on the block of slot 0.
+fn generation_with(block: &EncodedBlock) -> Vec<LogMessage> {
     let mut log = OtherLog::new();
     log.push_block(block, 5);
     log.messages

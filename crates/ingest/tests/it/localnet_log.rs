@@ -182,19 +182,19 @@ fn compare(record: &BlockRecord, block: &Block) {
     }
 }
 
-/// Returns the sequence of a body in the middle of an epoch.
-fn find_body(space: &MemoryLogSpace, epoch: u64) -> Option<u64> {
-    let messages = space.stored_messages(epoch);
+/// Returns the sequence of a body in the middle of a generation.
+fn find_body(space: &MemoryLogSpace, generation: u64) -> Option<u64> {
+    let messages = space.stored_messages(generation);
     let later = messages.iter().skip(messages.len() / 2);
     let mut bodies = later.filter(|message| message.kind == MessageKind::Body);
     bodies.next().map(|message| message.sequence)
 }
 
-/// A report of a replica that got past a message of epoch 0. Its other numbers are wrong.
+/// A report of a replica that got past a message of generation 0. Its other numbers are wrong.
 fn report_after(sequence: u64, what: &str) -> FaultReport {
     FaultReport {
         cluster: CLUSTER.to_owned(),
-        epoch: 0,
+        generation: 0,
         sequence,
         record: u64::MAX,
         slot: u64::MAX,
@@ -217,7 +217,7 @@ fn read_metric(ingest: &Ingest, name: &str) -> Option<String> {
     lines.find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
 }
 
-/// Waits for a snapshot of epoch 0 whose block is behind a message.
+/// Waits for a snapshot of generation 0 whose block is behind a message.
 async fn wait_for_snapshot(depot: &Depot, after: u64) -> Manifest {
     let found = async {
         loop {
@@ -261,7 +261,7 @@ async fn a_reported_damage_gets_a_snapshot_behind_it_and_the_log_continues() {
     store_report(&depot, &report_after(2, "no_sum")).await;
 
     let manifest = wait_for_snapshot(&depot, sequence).await;
-    assert_eq!(manifest.epoch, 0);
+    assert_eq!(manifest.generation, 0);
     let end = space.stored_messages(0).len();
     eventually(|| space.stored_messages(0).len() > end + 20, || "it continues".to_owned()).await;
     for (outcome, expected) in [("damaged", "1"), ("intact", "1"), ("lasting", "1"), ("chain", "0")]
@@ -275,11 +275,11 @@ async fn a_reported_damage_gets_a_snapshot_behind_it_and_the_log_continues() {
 
     tokio::task::spawn_blocking(move || handle.stop()).await.expect("no panic").expect("it stops");
     ingest.stop().await;
-    assert_eq!(space.newest_epoch().await.expect("a log"), Some(0));
+    assert_eq!(space.newest_generation().await.expect("a log"), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_epoch_ends_with_its_reports() {
+async fn an_old_generation_ends_with_its_reports() {
     let localnet = open_localnet();
     let space = MemoryLogSpace::new();
     let depot = open_depot();
@@ -293,9 +293,10 @@ async fn an_old_epoch_ends_with_its_reports() {
     eventually(|| space.stored_messages(0).len() > 100, || "the log grows".to_owned()).await;
     store_report(&depot, &report_after(50, "no_sum")).await;
     // The log was restored from an older backup.
-    space.restore_epoch(0, 50);
-    eventually(|| space.stored_messages(1).len() > 100, || "epoch 1 grows".to_owned()).await;
-    eventually(|| space.stored_messages(0).is_empty(), || "epoch 0 is removed".to_owned()).await;
+    space.restore_generation(0, 50);
+    eventually(|| space.stored_messages(1).len() > 100, || "generation 1 grows".to_owned()).await;
+    eventually(|| space.stored_messages(0).is_empty(), || "generation 0 is removed".to_owned())
+        .await;
     let removed = async {
         while !depot.list(&fault_report_dir(CLUSTER)).await.expect("a store").is_empty() {
             tokio::task::yield_now().await;
@@ -305,7 +306,7 @@ async fn an_old_epoch_ends_with_its_reports() {
 
     tokio::task::spawn_blocking(move || handle.stop()).await.expect("no panic").expect("it stops");
     ingest.stop().await;
-    assert_eq!(space.newest_epoch().await.expect("a log"), Some(1));
+    assert_eq!(space.newest_generation().await.expect("a log"), Some(1));
 }
 
 /// Returns the number of the record that ends at a message, with its digest.
@@ -336,7 +337,7 @@ async fn a_leader_writes_a_snapshot_if_nobody_else_does() {
     let manifest = wait_for_snapshot(&depot, 0).await;
     tokio::task::spawn_blocking(move || handle.stop()).await.expect("no panic").expect("it stops");
     ingest.stop().await;
-    assert_eq!(manifest.epoch, 0);
+    assert_eq!(manifest.generation, 0);
     let expected = Some((manifest.block.number, manifest.block_digest));
     assert_eq!(find_record(&space, manifest.position), expected);
 }

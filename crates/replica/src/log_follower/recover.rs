@@ -1,8 +1,9 @@
-//! Continues after a fault of the log: by waiting, by reading again, in a newer epoch of the log, or from a snapshot.
+//! Continues after a fault of the log: by waiting, by reading again, in a newer generation of the log, or from a
+//! snapshot.
 //!
 //! In: the fault. Out: a new position, which the writer's state fits to.
 //! Bounds: [`REREADS_MAX`] attempts to read the same record again, then one attempt each
-//! [`ReplicaConfig::retry_every`](crate::ReplicaConfig) until a snapshot is found. After
+//! [`ReplicaConfig::retry_interval`](crate::ReplicaConfig) until a snapshot is found. After
 //! [`ReplicaConfig::report_after`](crate::ReplicaConfig) a mendable fault is reported ([`FaultScope`]).
 //! Not here: the jump itself (`writer/jump.rs`).
 
@@ -30,12 +31,12 @@ pub(super) enum RecoverError {
     WriterEnded,
     /// The log cannot be reached. Only time helps.
     Unreachable(String),
-    /// The newest epoch has no snapshot to jump to.
+    /// The newest generation has no snapshot to jump to.
     NoSnapshot {
-        epoch: u64,
+        generation: u64,
         reasons: String,
     },
-    /// The newest epoch begins with an ingester of too low a level of proof, and has no snapshot of a higher one.
+    /// The newest generation begins with an ingester of too low a level of proof, and has no snapshot of a higher one.
     Level(Fault),
 }
 
@@ -67,12 +68,12 @@ impl LogFollower {
     pub(super) async fn recover(&mut self, mut fault: Fault) -> Result<(), WriterEnded> {
         if fault.is_outage() {
             self.stuck_since = None;
-            tokio::time::sleep(self.config.retry_every).await;
+            tokio::time::sleep(self.config.retry_interval).await;
             return Ok(());
         }
         if fault.is_read_fault() && self.rereads < REREADS_MAX {
             self.rereads += 1;
-            tokio::time::sleep(self.config.reread_every).await;
+            tokio::time::sleep(self.config.reread_interval).await;
             return Ok(());
         }
         loop {
@@ -89,8 +90,8 @@ impl LogFollower {
                     self.stuck_since = None;
                     text
                 }
-                Err(RecoverError::NoSnapshot { epoch, reasons }) => {
-                    self.report_if_stuck(&fault, epoch).await;
+                Err(RecoverError::NoSnapshot { generation, reasons }) => {
+                    self.report_if_stuck(&fault, generation).await;
                     reasons
                 }
                 Err(RecoverError::Level(level)) => {
@@ -101,7 +102,7 @@ impl LogFollower {
             tracing::warn!("no way to continue after {}: {text}", fault.name());
             self.status.show_fault(&fault);
             self.status.set_lacks_snapshot();
-            tokio::time::sleep(self.config.retry_every).await;
+            tokio::time::sleep(self.config.retry_interval).await;
             if fault.is_read_fault() {
                 // The log may have been repaired.
                 return Ok(());
@@ -111,19 +112,19 @@ impl LogFollower {
 
     /// Reports a fault after some time without a way to continue, if a snapshot mends it. If all replicas meet it, none
     /// of them writes the snapshot that they need.
-    async fn report_if_stuck(&mut self, fault: &Fault, epoch: u64) {
+    async fn report_if_stuck(&mut self, fault: &Fault, generation: u64) {
         if FaultScope::from_fault(fault.name()).is_none() {
             return;
         }
         let since = *self.stuck_since.get_or_insert_with(Instant::now);
-        let sequence = if epoch == self.at.epoch { self.at.sequence } else { 0 };
-        let place = Some((epoch, sequence));
+        let sequence = if generation == self.at.generation { self.at.sequence } else { 0 };
+        let place = Some((generation, sequence));
         if since.elapsed() < self.config.report_after || self.reported == place {
             return;
         }
         let report = FaultReport {
             cluster: self.config.cluster.clone(),
-            epoch,
+            generation,
             sequence,
             record: self.at.chain.number,
             slot: self.status.read_slot(),
@@ -144,23 +145,23 @@ impl LogFollower {
     }
 
     async fn find_continuation(&mut self, fault: &Fault) -> Result<(), RecoverError> {
-        let newest = self.sources.newest_epoch(None).await.map_err(log_unreachable)?;
-        let Some(epoch) = newest else {
+        let newest = self.sources.newest_generation(None).await.map_err(log_unreachable)?;
+        let Some(generation) = newest else {
             return Err(RecoverError::Unreachable("the log has no records".into()));
         };
-        let log = self.sources.space.open_epoch(epoch).await.map_err(log_unreachable)?;
-        let extent = LogExtent::new(epoch, &*log, self.config.idle_check_every).await;
+        let log = self.sources.space.open_generation(generation).await.map_err(log_unreachable)?;
+        let extent = LogExtent::new(generation, &*log, self.config.idle_check_interval).await;
         let extent = extent.map_err(|err| match err.is_damage() {
-            true => RecoverError::NoSnapshot { epoch, reasons: error_text(&err) },
+            true => RecoverError::NoSnapshot { generation, reasons: error_text(&err) },
             false => log_unreachable(err),
         })?;
         let mut level = None;
         if let Some(first) = &extent.first
-            && self.is_other_log(epoch, first)
+            && self.is_other_log(generation, first)
         {
             let SnapshotRecord { writer, link, .. } = &first.record;
             level = check_level(*writer, link.number, self.config.level_min).err();
-            if level.is_none() && self.continue_in(epoch, first).await? {
+            if level.is_none() && self.continue_in(generation, first).await? {
                 return Ok(());
             }
         }
@@ -183,34 +184,39 @@ impl LogFollower {
                 }
             }
         }
-        Err(level.map_or(RecoverError::NoSnapshot { epoch, reasons }, RecoverError::Level))
+        Err(level.map_or(RecoverError::NoSnapshot { generation, reasons }, RecoverError::Level))
     }
 
-    /// Whether a log is not the one that was read so far. An epoch that was deleted may have been created again.
-    fn is_other_log(&self, epoch: u64, first: &FirstRecord) -> bool {
+    /// Whether a log is not the one that was read so far. A generation that was deleted may have been created again.
+    fn is_other_log(&self, generation: u64, first: &FirstRecord) -> bool {
         let is_replaced = self.first_digest.is_some_and(|known| known != first.digest);
-        epoch != self.at.epoch || is_replaced
+        generation != self.at.generation || is_replaced
     }
 
-    /// Continues in a new epoch without a snapshot, if its first record names a block that the ledger has, or one that is
-    /// not above the confirmed block. The digest of the block's record is unknown if the epoch's opener did not read the
-    /// epoch before.
-    async fn continue_in(&mut self, epoch: u64, first: &FirstRecord) -> Result<bool, WriterEnded> {
+    /// Continues in a new generation without a snapshot, if its first record names a block that the ledger has, or one
+    /// that is not above the confirmed block. The digest of the block's record is unknown if the generation's opener
+    /// did not read the generation before.
+    async fn continue_in(
+        &mut self,
+        generation: u64,
+        first: &FirstRecord,
+    ) -> Result<bool, WriterEnded> {
         let FirstRecord { record, digest, sequence } = first;
         let BlockName { slot, number } = record.block;
         let known = self.recent.find(slot, &record.block_digest).map(|block| block.number);
         let key = ManifestKey::parse(&record.manifest_key).filter(|key| key.slot == slot);
         let key = key.map(|key| BlockKey { slot, blockhash: key.blockhash });
-        let position = RecordPosition { epoch, sequence: 0, number, digest: record.block_digest };
+        let position =
+            RecordPosition { generation, sequence: 0, number, digest: record.block_digest };
         let rebase = |done| Input::Rebase(Rebase { slot, known, key, position, done });
         if !self.inputs.request(rebase).await?.unwrap_or(false) {
             return Ok(false);
         }
-        tracing::info!(epoch, slot, "continues in a new epoch of the log");
+        tracing::info!(generation, slot, "continues in a new generation of the log");
         self.recent.push(record.block, record.block_digest);
         let writer = Some(record.writer);
         let chain = RecordChain { number: record.link.number, digest: *digest, writer };
-        self.at = LogPosition { epoch, sequence: *sequence, chain };
+        self.at = LogPosition { generation, sequence: *sequence, chain };
         self.first_digest = Some(*digest);
         Ok(true)
     }

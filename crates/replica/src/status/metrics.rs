@@ -27,11 +27,11 @@ impl Collector for ReplicaStatus {
         for known in ReplicaState::ALL {
             family.put(&[("state", known.name())], u64::from(known == state));
         }
-        let help = "Position in the log of the newest whole record: the log's epoch, the sequence of the record's last \
-                    message, the number of the record, and the writer's term.";
+        let help = "Position in the log of the newest whole record: the log's generation, the sequence of the record's \
+                    last message, the number of the record, and the writer's term.";
         let mut family = out.family("hydrant_log_position", gauge, help);
         for (of, counter) in [
-            ("epoch", &self.epoch),
+            ("generation", &self.generation),
             ("sequence", &self.sequence),
             ("record", &self.record),
             ("term", &self.term),

@@ -92,7 +92,7 @@ impl Writer {
         }
         let confirmed = self.ledger.tip(Commitment::Confirmed);
         if block != confirmed && self.is_on_chain(block, confirmed) {
-            // The opener of an epoch may be behind, and lists the tips that it comes to.
+            // The opener of a generation may be behind, and lists the tips that it comes to.
             self.skip_mark();
             return Ok(());
         }

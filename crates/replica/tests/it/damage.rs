@@ -123,7 +123,7 @@ async fn check_named(
     eventually(|| replica.status.not_ready_reason().is_some(), || name.to_owned()).await;
     assert_ne!(replica.status.state(), ReplicaState::Ready, "{name}");
 
-    // A later leader opens an epoch from its newest root, which is above what the replica has confirmed.
+    // A later leader opens a generation from its newest root, which is above what the replica has confirmed.
     for _ in 0..20 {
         chain.extend(chain.tip);
     }
@@ -131,11 +131,11 @@ async fn check_named(
     log.positions.entry(root).or_insert_with(|| RecordPosition {
         name: BlockName { slot: chain.blocks[root].block.id.slot, number: log.number },
         digest: RecordDigest([77; 32]),
-        epoch: log.epoch,
+        generation: log.generation,
         sequence: 0,
     });
     log.number += 100;
-    log.open_epoch(&chain, root).await;
+    log.open_generation(&chain, root).await;
     let above: Vec<usize> =
         chain.chain_to(chain.tip).into_iter().skip_while(|block| *block != root).skip(1).collect();
     for block in above {
@@ -163,7 +163,7 @@ async fn a_stored_message_that_is_damaged_is_named() {
     let kept = chain.tip;
     let block = chain.make_block(kept);
     log.append_block(&chain, block).await;
-    log.space.damage_message(log.epoch, damaged);
+    log.space.damage_message(log.generation, damaged);
     let replica = start_new(&log).await;
     replica.wait_for(&chain).await;
     check_named("value", chain, log, replica).await;
@@ -173,8 +173,8 @@ async fn a_stored_message_that_is_damaged_is_named() {
 async fn attempts_to_read_a_damaged_record_again_are_apart() {
     let mut chain = SourceChain::new(9);
     let mut log = SourceLog::new(&chain).await;
-    let reread_every = Duration::from_millis(200);
-    let pausing = || ReplicaConfig { reread_every, ..config() };
+    let reread_interval = Duration::from_millis(200);
+    let pausing = || ReplicaConfig { reread_interval, ..config() };
     let replica = start(load(pausing(), &log, &log.depot).await);
     let steps = chain.extend(chain.tip);
     log.append_steps(&chain, &steps).await;
@@ -184,12 +184,12 @@ async fn attempts_to_read_a_damaged_record_again_are_apart() {
     let damaged = log.sequence + 1;
     let block = chain.make_block(chain.tip);
     log.append_block(&chain, block).await;
-    log.space.damage_message(log.epoch, damaged);
+    log.space.damage_message(log.generation, damaged);
     let started = Instant::now();
     let replica = start(load(pausing(), &log, &log.depot).await);
     let describe = || format!("{:?}", replica.status.last_fault());
     eventually(|| replica.faults("value") >= 3, describe).await;
-    assert!(started.elapsed() >= 2 * reread_every);
+    assert!(started.elapsed() >= 2 * reread_interval);
     replica.stop();
 }
 
@@ -223,7 +223,7 @@ async fn a_fault_without_a_way_to_continue_is_reported() {
     };
     let key = tokio::time::timeout(TIMEOUT, found).await.expect("a report");
     // The reader of the log is after the record that the writer refused.
-    assert_eq!(parse_fault_report_key(&key), Some((log.epoch, log.sequence)));
+    assert_eq!(parse_fault_report_key(&key), Some((log.generation, log.sequence)));
     assert!(log.sequence > sequence);
     let body = log.depot.get(&key, FAULT_REPORT_BYTES_MAX).await.expect("a report");
     let report = FaultReport::parse(std::str::from_utf8(&body).expect("text")).expect("a report");
@@ -301,9 +301,9 @@ async fn an_ingester_of_too_low_a_level_is_refused_until_another_one_continues()
     eventually(is_refused, describe).await;
     let fault = replica.status.last_fault().expect("a fault");
     assert!(fault.ends_with("level off, and consistent is needed here (--verify-min)"), "{fault}");
-    // An epoch of such an ingester is refused, too, and so is a start from its snapshot.
+    // A generation of such an ingester is refused, too, and so is a start from its snapshot.
     let root = chain.root;
-    log.open_epoch(&chain, root).await;
+    log.open_generation(&chain, root).await;
     let space = Arc::new(log.space.clone());
     let refused = Replica::load(config(), space, depot.clone()).await;
     let Err(err) = refused else { panic!("a replica started") };
@@ -311,7 +311,7 @@ async fn an_ingester_of_too_low_a_level_is_refused_until_another_one_continues()
 
     log.level = level_min;
     check_named("level", chain, log, replica).await;
-    // Another epoch of the same ingester would not help.
+    // Another generation of the same ingester would not help.
     let reports = depot.list(&fault_report_dir(CLUSTER)).await.expect("a list");
     assert!(reports.is_empty(), "{reports:?}");
 }

@@ -25,11 +25,11 @@ async fn open(dir: &Path) -> Arc<dyn LogSpace> {
 }
 
 /// Appends the messages that a log in memory has and its copy lacks. Each record is a batch.
-async fn copy_epoch(log: &SourceLog, space: &dyn LogSpace) {
-    space.create_epoch(log.epoch).await.expect("a directory");
-    let copy = space.open_epoch(log.epoch).await.expect("an epoch");
+async fn copy_generation(log: &SourceLog, space: &dyn LogSpace) {
+    space.create_generation(log.generation).await.expect("a directory");
+    let copy = space.open_generation(log.generation).await.expect("a generation");
     let mut last = copy.tail().await.expect("a directory").last;
-    let messages = log.space.stored_messages(log.epoch);
+    let messages = log.space.stored_messages(log.generation);
     let missing: Vec<_> = messages.into_iter().filter(|it| it.sequence > last).collect();
     for record in missing.chunk_by(|_, next| next.kind == MessageKind::Body) {
         let messages = record.iter().map(|StoredMessage { kind, payload, .. }| {
@@ -55,7 +55,7 @@ fn find_batch(dir: &Path, sequence: u64) -> PathBuf {
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(dir).expect("a directory") {
             let path = entry.expect("an entry").path();
-            let is_marker = path.parent().is_some_and(|dir| dir.ends_with("epochs"));
+            let is_marker = path.parent().is_some_and(|dir| dir.ends_with("generations"));
             let name = path.file_name().and_then(|name| name.to_str());
             match name.and_then(|name| name.parse::<u64>().ok()) {
                 _ if path.is_dir() => dirs.push(path),
@@ -77,16 +77,16 @@ async fn check_jump(seed: u64, names: &[&str], change: impl Fn(&Path)) {
     extend(&mut chain, &mut log, 20).await;
     let damaged = log.positions[&chain.tip].sequence;
     let space = open(dir.path()).await;
-    copy_epoch(&log, &*space).await;
+    copy_generation(&log, &*space).await;
     // It is loaded before there is a snapshot after the damage. A reader of a directory polls.
-    let config = ReplicaConfig { idle_check_every: Duration::from_millis(500), ..config() };
+    let config = ReplicaConfig { idle_check_interval: Duration::from_millis(500), ..config() };
     let loaded = Replica::load(config, open(dir.path()).await, log.depot.clone()).await;
     let replica = loaded.unwrap_or_else(|err| panic!("no replica: {err}"));
     extend(&mut chain, &mut log, 20).await;
     let root = chain.root;
     log.write_snapshot(&chain, root).await;
     extend(&mut chain, &mut log, 10).await;
-    copy_epoch(&log, &*space).await;
+    copy_generation(&log, &*space).await;
     change(&find_batch(dir.path(), damaged));
     let replica = start(replica);
     replica.wait_for(&chain).await;

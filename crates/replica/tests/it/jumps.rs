@@ -1,4 +1,4 @@
-//! Replicas behind a truncated or damaged log jump, and new epochs are continued without one if possible.
+//! Replicas behind a truncated or damaged log jump, and new generations are continued without one if possible.
 
 use chain_solana::RevertReason;
 use chain_solana::wire::{BlockName, Mark, RecordDigest};
@@ -24,7 +24,7 @@ async fn a_replica_behind_a_truncated_log_jumps_to_a_snapshot() {
         }
         let root = chain.root;
         log.write_snapshot(&chain, root).await;
-        log.space.truncate_epoch(log.epoch, log.positions[&root].sequence + 1);
+        log.space.truncate_generation(log.generation, log.positions[&root].sequence + 1);
         for _ in 0..10 {
             let steps = chain.step();
             log.append_steps(&chain, &steps).await;
@@ -46,7 +46,7 @@ async fn a_replica_behind_a_truncated_log_jumps_to_a_snapshot() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_jumps_over_a_damage_within_an_epoch() {
+async fn a_replica_jumps_over_a_damage_within_a_generation() {
     let mut chain = SourceChain::new(12);
     let mut log = SourceLog::new(&chain).await;
     for _ in 0..10 {
@@ -60,7 +60,7 @@ async fn a_replica_jumps_over_a_damage_within_an_epoch() {
         let steps = chain.extend(chain.tip);
         log.append_steps(&chain, &steps).await;
     }
-    log.space.damage_message(log.epoch, damaged);
+    log.space.damage_message(log.generation, damaged);
     let root = chain.root;
     assert!(log.positions[&root].sequence > damaged);
     log.write_snapshot(&chain, root).await;
@@ -69,12 +69,12 @@ async fn a_replica_jumps_over_a_damage_within_an_epoch() {
     replica.check(&chain, root);
     assert!(replica.faults("value") > 0);
     assert_eq!(replica.status.jumps(), 1);
-    assert_eq!(replica.status.epoch(), log.epoch);
+    assert_eq!(replica.status.generation(), log.generation);
     replica.stop();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_epoch_from_a_known_block_needs_no_jump() {
+async fn a_new_generation_from_a_known_block_needs_no_jump() {
     for seed in 0..6 {
         let mut chain = SourceChain::new(seed);
         let mut log = SourceLog::new(&chain).await;
@@ -93,7 +93,7 @@ async fn a_new_epoch_from_a_known_block_needs_no_jump() {
             .skip(1)
             .map(Step::Block)
             .collect();
-        log.open_epoch(&chain, root).await;
+        log.open_generation(&chain, root).await;
         log.append_steps(&chain, &again).await;
         for _ in 0..20 {
             let steps = chain.extend(chain.tip);
@@ -102,13 +102,13 @@ async fn a_new_epoch_from_a_known_block_needs_no_jump() {
         replica.wait_for(&chain).await;
         replica.check(&chain, 0);
         assert_eq!(replica.status.jumps(), 0, "seed {seed}");
-        assert_eq!(replica.status.epoch(), 2, "seed {seed}");
+        assert_eq!(replica.status.generation(), 2, "seed {seed}");
         replica.stop();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_epoch_from_an_unknown_block_is_jumped_to() {
+async fn a_new_generation_from_an_unknown_block_is_jumped_to() {
     let mut chain = SourceChain::new(7);
     let mut log = SourceLog::new(&chain).await;
     let replica = start_new(&log).await;
@@ -121,13 +121,13 @@ async fn a_new_epoch_from_an_unknown_block_is_jumped_to() {
     for _ in 0..30 {
         chain.extend(chain.tip);
     }
-    log.space.delete_epoch(log.epoch);
+    log.space.delete_generation(log.generation);
     let root = chain.root;
     let name = BlockName { slot: chain.blocks[root].block.id.slot, number: log.number };
     let digest = RecordDigest([55; 32]);
-    let position = RecordPosition { name, digest, epoch: log.epoch, sequence: 0 };
+    let position = RecordPosition { name, digest, generation: log.generation, sequence: 0 };
     log.positions.insert(root, position);
-    log.open_epoch(&chain, root).await;
+    log.open_generation(&chain, root).await;
     let above: Vec<usize> =
         chain.chain_to(chain.tip).into_iter().skip_while(|block| *block != root).skip(1).collect();
     for block in above {

@@ -2,8 +2,8 @@
 
 mod damage;
 mod directory_log;
-mod epochs;
 mod follows;
+mod generations;
 mod jumps;
 mod rig;
 mod snapshots;

@@ -67,9 +67,9 @@ impl EventSink for EventLog {
 pub(crate) fn config() -> ReplicaConfig {
     let history = HistoryLimits { blocks_max: 10_000, bytes_max: 1 << 30 };
     ReplicaConfig {
-        retry_every: Duration::from_millis(5),
-        reread_every: Duration::from_millis(5),
-        idle_check_every: Duration::from_millis(20),
+        retry_interval: Duration::from_millis(5),
+        reread_interval: Duration::from_millis(5),
+        idle_check_interval: Duration::from_millis(20),
         ..ReplicaConfig::new(CLUSTER, LedgerConfig::new(10_000), history)
     }
 }
@@ -127,8 +127,8 @@ impl RunningReplica {
 
     /// Waits until the replica has read the log.
     pub(crate) async fn wait_for_end(&self, log: &SourceLog) {
-        let end = (log.epoch, log.sequence);
-        let position = || (self.status.epoch(), self.status.sequence());
+        let end = (log.generation, log.sequence);
+        let position = || (self.status.generation(), self.status.sequence());
         let describe = || format!("{end:?}, read: {:?}", position());
         eventually(|| position() == end, describe).await;
     }

@@ -47,7 +47,7 @@ async fn a_manifest_that_the_log_does_not_name_is_refused() {
     let chain = SourceChain::new(6);
     let mut log = SourceLog::new(&chain).await;
     log.stated_digest = Some([7; 32]);
-    log.open_epoch(&chain, 0).await;
+    log.open_generation(&chain, 0).await;
     let loaded = Replica::load(config(), Arc::new(log.space.clone()), log.depot.clone()).await;
     let err = loaded.err().expect("the manifest is another one").to_string();
     assert!(err.contains("another digest"), "{err}");
@@ -57,8 +57,8 @@ async fn a_manifest_that_the_log_does_not_name_is_refused() {
 async fn a_replica_writes_snapshots_that_others_load() {
     let mut chain = SourceChain::new(2);
     let mut log = SourceLog::new(&chain).await;
-    let every = Some(Duration::from_millis(5));
-    let writing = ReplicaConfig { snapshot_every: every, snapshots_kept: 1, ..config() };
+    let snapshot_interval = Some(Duration::from_millis(5));
+    let writing = ReplicaConfig { snapshot_interval, snapshots_kept: 1, ..config() };
     let writer = start(load(writing, &log, &log.depot).await);
     extend(&mut chain, &mut log, 30).await;
     writer.wait_for(&chain).await;
@@ -80,8 +80,8 @@ async fn a_replica_writes_snapshots_that_others_load() {
 async fn snapshots_that_others_may_be_loading_are_retained() {
     let mut chain = SourceChain::new(4);
     let mut log = SourceLog::new(&chain).await;
-    let every = Some(Duration::from_millis(5));
-    let writing = ReplicaConfig { snapshot_every: every, snapshots_kept: 1, ..config() };
+    let snapshot_interval = Some(Duration::from_millis(5));
+    let writing = ReplicaConfig { snapshot_interval, snapshots_kept: 1, ..config() };
     let writer = start(load(writing, &log, &log.depot).await);
     let mut roots = Vec::new();
     for _ in 0..3 {
@@ -132,7 +132,7 @@ async fn a_damaged_snapshot_is_left_for_the_one_before_and_none_is_explained() {
     replica.check(&chain, 0);
     replica.stop();
 
-    log.space.truncate_epoch(log.epoch, log.sequence);
+    log.space.truncate_generation(log.generation, log.sequence);
     let space = Arc::new(log.space.clone());
     let refused = Replica::load(config(), space, log.depot.clone()).await.err();
     let Some(ReplicaError::NoSnapshot { reasons, .. }) = refused else {

@@ -30,7 +30,7 @@ pub(crate) const CLUSTER: &str = "test";
 pub(crate) struct RecordPosition {
     pub(crate) name: BlockName,
     pub(crate) digest: RecordDigest,
-    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
     pub(crate) sequence: u64,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct RecordPosition {
 pub(crate) struct SourceLog {
     pub(crate) space: MemoryLogSpace,
     pub(crate) depot: Depot,
-    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
     /// Sequence of the last message.
     pub(crate) sequence: u64,
     /// The last record.
@@ -65,7 +65,7 @@ impl SourceLog {
         let mut log = Self {
             space: MemoryLogSpace::new(),
             depot: memory_depot(),
-            epoch: 0,
+            generation: 0,
             sequence: 0,
             number: 0,
             digest,
@@ -74,8 +74,8 @@ impl SourceLog {
             stated_digest: None,
             positions: HashMap::new(),
         };
-        log.positions.insert(0, RecordPosition { name, digest, epoch: 1, sequence: 0 });
-        log.open_epoch(chain, 0).await;
+        log.positions.insert(0, RecordPosition { name, digest, generation: 1, sequence: 0 });
+        log.open_generation(chain, 0).await;
         log
     }
 
@@ -87,18 +87,20 @@ impl SourceLog {
         RecordLink { number: self.number + 1, previous: self.digest }
     }
 
-    /// Opens the next epoch, which continues from this block.
-    pub(crate) async fn open_epoch(&mut self, chain: &SourceChain, block: usize) {
-        self.epoch += 1;
+    /// Opens the next generation, which continues from this block.
+    pub(crate) async fn open_generation(&mut self, chain: &SourceChain, block: usize) {
+        self.generation += 1;
         self.sequence = 0;
         let known = self.positions[&block];
         self.digest = known.digest;
         let name = BlockName { slot: known.name.slot, number: self.number };
-        self.positions
-            .insert(block, RecordPosition { name, epoch: self.epoch, sequence: 0, ..known });
+        self.positions.insert(
+            block,
+            RecordPosition { name, generation: self.generation, sequence: 0, ..known },
+        );
         let manifest = self.write_snapshot(chain, block).await;
         // It may exist without a record.
-        self.space.create_epoch(self.epoch).await.expect("a log");
+        self.space.create_generation(self.generation).await.expect("a log");
         let record = SnapshotRecord {
             link: self.next_link(),
             writer: self.writer(),
@@ -122,7 +124,7 @@ impl SourceLog {
     pub(crate) async fn append_raw(&mut self, record: &EncodedRecord) {
         let head = [LogMessage::head(record.head.clone())].into_iter();
         let batch = head.chain(record.bodies.iter().cloned().map(LogMessage::body)).collect();
-        let log = self.space.open_epoch(self.epoch).await.expect("an epoch");
+        let log = self.space.open_generation(self.generation).await.expect("a generation");
         self.sequence = log.append(self.sequence, batch).await.expect("no other writer");
     }
 
@@ -187,7 +189,8 @@ impl SourceLog {
         let digest = record.digest();
         self.append(&record).await;
         let name = BlockName { slot: chain.blocks[block].block.id.slot, number: self.number };
-        let position = RecordPosition { name, digest, epoch: self.epoch, sequence: self.sequence };
+        let position =
+            RecordPosition { name, digest, generation: self.generation, sequence: self.sequence };
         self.positions.insert(block, position);
     }
 
@@ -229,7 +232,7 @@ impl SourceLog {
         let blockhashes = info.blockhashes.iter().copied().collect();
         let facts = SnapshotFacts {
             cluster: CLUSTER.to_owned(),
-            epoch: position.epoch,
+            generation: position.generation,
             position: position.sequence,
             block: position.name,
             block_digest: position.digest,

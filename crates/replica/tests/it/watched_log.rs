@@ -12,8 +12,8 @@ use replicated_log::{
 /// The behaviour of readers, and a count of questions.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// Number of questions for the newest epoch.
-    pub(crate) epochs_asked: AtomicU64,
+    /// Number of questions for the newest generation.
+    pub(crate) generations_asked: AtomicU64,
     /// Readers wait forever for this message and those after it.
     pub(crate) held_from: AtomicU64,
     /// Readers panic at this message and those after it.
@@ -30,7 +30,7 @@ pub(crate) struct WatchedSpace {
 impl WatchedSpace {
     pub(crate) fn new(space: &MemoryLogSpace) -> Self {
         let watch = Watch {
-            epochs_asked: AtomicU64::new(0),
+            generations_asked: AtomicU64::new(0),
             held_from: AtomicU64::new(u64::MAX),
             panics_from: AtomicU64::new(u64::MAX),
         };
@@ -39,22 +39,22 @@ impl WatchedSpace {
 }
 
 impl LogSpace for WatchedSpace {
-    fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
-        self.watch.epochs_asked.fetch_add(1, Ordering::Relaxed);
-        self.space.newest_epoch()
+    fn newest_generation(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
+        self.watch.generations_asked.fetch_add(1, Ordering::Relaxed);
+        self.space.newest_generation()
     }
 
-    fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>> {
-        self.space.create_epoch(epoch)
+    fn create_generation(&self, generation: u64) -> BoxFuture<'_, Result<bool, LogError>> {
+        self.space.create_generation(generation)
     }
 
-    fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>> {
-        self.space.remove_epochs_below(epoch)
+    fn remove_generations_below(&self, generation: u64) -> BoxFuture<'_, Result<usize, LogError>> {
+        self.space.remove_generations_below(generation)
     }
 
-    fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
+    fn open_generation(&self, generation: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
         Box::pin(async move {
-            let log = self.space.open_epoch(epoch).await?;
+            let log = self.space.open_generation(generation).await?;
             let watch = Arc::clone(&self.watch);
             Ok(Arc::new(WatchedLog { log, watch }) as Arc<dyn Log>)
         })

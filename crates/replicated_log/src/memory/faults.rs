@@ -22,9 +22,9 @@ pub struct Faults {
     pub truncation: u16,
     /// Operations before which the log loses one of its messages, for all readers and for good.
     pub holes: u16,
-    /// Operations before which the epoch is deleted and created again without messages.
+    /// Operations before which the generation is deleted and created again without messages.
     pub recreation: u16,
-    /// Number of messages that are retained in each epoch. 0: all.
+    /// Number of messages that are retained in each generation. 0: all.
     pub messages_max: usize,
 }
 

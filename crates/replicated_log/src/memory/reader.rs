@@ -1,4 +1,4 @@
-//! A reader of an epoch in memory.
+//! A reader of a generation in memory.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::faults::ReadFate;
-use super::space::{Space, name_epoch};
+use super::space::{Space, name_generation};
 use super::stream::Stream;
 use crate::error::{LogError, ReadError};
 use crate::log::LogReader;
@@ -16,7 +16,7 @@ use crate::message::StoredMessage;
 /// Position of a reader, and the stream that it was opened on.
 pub(super) struct MemoryReader {
     space: Arc<Space>,
-    epoch: u64,
+    generation: u64,
     /// Instance of the stream that the reader belongs to. `None` if that stream ended before its position.
     instance: Option<u64>,
     /// Sequence of the last delivered message.
@@ -27,15 +27,15 @@ pub(super) struct MemoryReader {
 }
 
 impl MemoryReader {
-    pub(super) fn open(space: &Arc<Space>, epoch: u64, after: u64) -> Result<Self, LogError> {
-        space.check_epoch(epoch, "read it")?;
-        let state = space.start_operation(epoch);
-        let stream = state.streams.get(&epoch).filter(|stream| stream.last() >= after);
+    pub(super) fn open(space: &Arc<Space>, generation: u64, after: u64) -> Result<Self, LogError> {
+        space.check_generation(generation, "read it")?;
+        let state = space.start_operation(generation);
+        let stream = state.streams.get(&generation).filter(|stream| stream.last() >= after);
         let instance = stream.map(|stream| stream.instance);
         drop(state);
         Ok(Self {
             space: Arc::clone(space),
-            epoch,
+            generation,
             instance,
             position: after,
             upcoming: None,
@@ -46,9 +46,9 @@ impl MemoryReader {
     /// Returns the next message, or `None` at the end of the log.
     fn read_next(&mut self) -> Result<Option<StoredMessage>, ReadError> {
         let space = Arc::clone(&self.space);
-        let mut state = space.start_operation(self.epoch);
+        let mut state = space.start_operation(self.generation);
         let state = &mut *state;
-        let stream = state.streams.get(&self.epoch);
+        let stream = state.streams.get(&self.generation);
         let is_same = |stream: &&Stream| Some(stream.instance) == self.instance;
         let Some(stream) = stream.filter(is_same) else { return Err(ReadError::Gone) };
         if let Some(message) = self.upcoming.take() {
@@ -85,7 +85,7 @@ impl MemoryReader {
                     }
                 }
                 ReadFate::Failed => {
-                    let name = name_epoch(self.epoch);
+                    let name = name_generation(self.generation);
                     let attempt = format!("read message {sequence}");
                     return Err(LogError::with_reason(name, attempt, "no response").into());
                 }

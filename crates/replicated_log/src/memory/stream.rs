@@ -1,4 +1,4 @@
-//! The messages of one epoch in memory.
+//! The messages of one generation in memory.
 //!
 //! Invariant: sequences are without gaps from `first` to `last`, and the oldest message is not a lost one. A stream
 //! knows its end although all its messages were removed.
@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 
 use crate::message::{LogMessage, StoredMessage, Tail};
 
-/// Stored messages of an epoch, from its creation to its deletion.
+/// Stored messages of a generation, from its creation to its deletion.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Distinguishes the streams that had the same epoch.
+    /// Distinguishes the streams that had the same generation.
     pub(super) instance: u64,
     /// Sequence of the oldest message, or of the first one to come.
     first: u64,

@@ -6,9 +6,9 @@ use futures_util::FutureExt;
 use super::*;
 use crate::ReadError;
 
-fn open_epoch(space: &MemoryLogSpace) -> Arc<dyn Log> {
-    assert!(space.create_epoch(1).now_or_never().expect("no wait").expect("it is created"));
-    space.open_epoch(1).now_or_never().expect("no wait").expect("it opens")
+fn open_generation(space: &MemoryLogSpace) -> Arc<dyn Log> {
+    assert!(space.create_generation(1).now_or_never().expect("no wait").expect("it is created"));
+    space.open_generation(1).now_or_never().expect("no wait").expect("it opens")
 }
 
 fn append(log: &Arc<dyn Log>, after: u64, count: u8) -> Result<u64, AppendError> {
@@ -39,7 +39,7 @@ fn list_sequences(messages: &[StoredMessage]) -> Vec<u64> {
 /// Reads three messages from a log with these faults of reading.
 fn read_with(read: ReadFaults) -> (Vec<StoredMessage>, Option<ReadError>) {
     let space = MemoryLogSpace::with_faults(Faults { read, ..Faults::default() });
-    let log = open_epoch(&space);
+    let log = open_generation(&space);
     append(&log, 0, 3).expect("it is appended");
     let mut reader = open_reader(&log, 0);
     let result = read_all(&mut *reader);
@@ -69,14 +69,14 @@ fn each_fault_of_reading_shows_as_documented() {
     let (messages, error) = read_with(ReadFaults { failed: 1_000, ..ReadFaults::default() });
     assert!(messages.is_empty());
     let error = error.expect("it fails").to_string();
-    assert_eq!(error, "epoch 1 of the log in memory: cannot read message 1: no response");
+    assert_eq!(error, "generation 1 of the log in memory: cannot read message 1: no response");
 }
 
 #[test]
 fn a_late_append_lands_once_or_is_refused() {
     let append_faults = AppendFaults { late: 1_000, ..AppendFaults::default() };
     let space = MemoryLogSpace::with_faults(Faults { append: append_faults, ..Faults::default() });
-    let log = open_epoch(&space);
+    let log = open_generation(&space);
     assert!(matches!(append(&log, 0, 2), Err(AppendError::Unknown(_))));
     assert!(space.stored_messages(1).is_empty());
     space.land_late_appends();
@@ -88,7 +88,7 @@ fn a_late_append_lands_once_or_is_refused() {
 
 #[test]
 fn another_position_than_the_end_is_fenced() {
-    let log = open_epoch(&MemoryLogSpace::new());
+    let log = open_generation(&MemoryLogSpace::new());
     assert_eq!(append(&log, 0, 2).expect("it is appended"), 2);
     for after in [0, 1, 3] {
         assert!(matches!(append(&log, after, 1), Err(AppendError::Fenced { last: 2 })));
@@ -99,13 +99,13 @@ fn another_position_than_the_end_is_fenced() {
 fn a_reader_of_a_replaced_log_fails() {
     type Replace = fn(&MemoryLogSpace);
     let replacements: [Replace; 3] = [
-        |space| space.delete_epoch(1),
-        |space| space.recreate_epoch(1),
-        |space| space.restore_epoch(1, 1),
+        |space| space.delete_generation(1),
+        |space| space.recreate_generation(1),
+        |space| space.restore_generation(1, 1),
     ];
     for replace in replacements {
         let space = MemoryLogSpace::new();
-        let log = open_epoch(&space);
+        let log = open_generation(&space);
         append(&log, 0, 2).expect("it is appended");
         let mut reader = open_reader(&log, 2);
         assert!(reader.next().now_or_never().is_none(), "it waits at the end");
@@ -117,27 +117,32 @@ fn a_reader_of_a_replaced_log_fails() {
 }
 
 #[test]
-fn the_epochs_below_an_epoch_are_removed() {
+fn the_generations_below_a_generation_are_removed() {
     let space = MemoryLogSpace::new();
-    let log = open_epoch(&space);
+    let log = open_generation(&space);
     append(&log, 0, 2).expect("it is appended");
     let mut reader = open_reader(&log, 0);
-    for epoch in [0, 2, 3] {
-        assert!(space.create_epoch(epoch).now_or_never().expect("no wait").expect("created"));
+    for generation in [0, 2, 3] {
+        assert!(
+            space.create_generation(generation).now_or_never().expect("no wait").expect("created")
+        );
     }
-    let remove = |epoch| {
-        let removed = space.remove_epochs_below(epoch).now_or_never().expect("no wait");
+    let remove = |generation| {
+        let removed = space.remove_generations_below(generation).now_or_never().expect("no wait");
         removed.expect("they are removed")
     };
     assert_eq!([remove(0), remove(2), remove(2)], [0, 2, 0]);
     assert!(matches!(read_all(&mut *reader), (_, Some(ReadError::Gone))));
-    assert_eq!(space.newest_epoch().now_or_never().expect("no wait").expect("listed"), Some(3));
-    space.open_epoch(2).now_or_never().expect("no wait").map(drop).expect("it stays");
+    assert_eq!(
+        space.newest_generation().now_or_never().expect("no wait").expect("listed"),
+        Some(3)
+    );
+    space.open_generation(2).now_or_never().expect("no wait").map(drop).expect("it stays");
 }
 
 #[test]
 fn a_position_beyond_the_end_is_of_another_log() {
-    let log = open_epoch(&MemoryLogSpace::new());
+    let log = open_generation(&MemoryLogSpace::new());
     append(&log, 0, 2).expect("it is appended");
     let (messages, error) = read_all(&mut *open_reader(&log, 3));
     assert!(messages.is_empty() && matches!(error, Some(ReadError::Gone)), "{error:?}");
@@ -146,14 +151,14 @@ fn a_position_beyond_the_end_is_of_another_log() {
 #[test]
 fn an_emptied_log_begins_after_its_end() {
     let space = MemoryLogSpace::new();
-    let log = open_epoch(&space);
+    let log = open_generation(&space);
     let tail = |log: &Arc<dyn Log>| {
         let tail = log.tail().now_or_never().expect("no wait").expect("it has a tail");
         [tail.first, tail.last]
     };
     assert_eq!(tail(&log), [0, 0]);
     append(&log, 0, 3).expect("it is appended");
-    space.empty_epoch(1);
+    space.empty_generation(1);
     assert_eq!(tail(&log), [4, 3]);
     let (_, error) = read_all(&mut *open_reader(&log, 0));
     assert!(matches!(error, Some(ReadError::Truncated { wanted: 1, first: 4 })), "{error:?}");
@@ -167,7 +172,7 @@ fn an_emptied_log_begins_after_its_end() {
 #[test]
 fn a_lost_message_is_missing_for_each_reader() {
     let space = MemoryLogSpace::new();
-    let log = open_epoch(&space);
+    let log = open_generation(&space);
     append(&log, 0, 6).expect("it is appended");
     space.lose_message(1, 3);
     space.lose_message(1, 4);
@@ -184,7 +189,7 @@ fn a_lost_message_is_missing_for_each_reader() {
     assert_eq!([tail.first, tail.last], [1, 6]);
     assert!(open_reader(&log, 5).next().now_or_never().is_none());
     // The oldest message is truncated instead, with the holes that follow it.
-    space.truncate_epoch(1, 3);
+    space.truncate_generation(1, 3);
     let (_, error) = read_all(&mut *open_reader(&log, 1));
     assert!(matches!(error, Some(ReadError::Truncated { wanted: 2, first: 5 })), "{error:?}");
 }
@@ -194,7 +199,7 @@ fn holes_stay_and_follow_from_the_seed() {
     let run = || {
         let faults = Faults { seed: 3, holes: 100, ..Faults::default() };
         let space = MemoryLogSpace::with_faults(faults);
-        let log = open_epoch(&space);
+        let log = open_generation(&space);
         for after in 0..100 {
             append(&log, after, 1).expect("it is appended");
         }
@@ -209,7 +214,7 @@ fn holes_stay_and_follow_from_the_seed() {
 #[test]
 fn a_full_log_keeps_the_newest_messages() {
     let space = MemoryLogSpace::with_faults(Faults { messages_max: 3, ..Faults::default() });
-    let log = open_epoch(&space);
+    let log = open_generation(&space);
     append(&log, 0, 2).expect("it is appended");
     append(&log, 2, 2).expect("it is appended");
     assert_eq!(list_sequences(&space.stored_messages(1)), [2, 3, 4]);
@@ -224,7 +229,7 @@ fn the_same_seed_gives_the_same_faults() {
         let faults =
             Faults { seed: 7, append: append_faults, truncation: 100, ..Faults::default() };
         let space = MemoryLogSpace::with_faults(faults);
-        let log = open_epoch(&space);
+        let log = open_generation(&space);
         for _ in 0..100 {
             let last = space.stored_messages(1).last().map_or(0, |message| message.sequence);
             let _ = append(&log, last, 1);

@@ -17,15 +17,15 @@ use async_nats::{HeaderMap, HeaderValue, Message, PublishErrorKind, Subscriber};
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
-use super::epoch::Epoch;
+use super::generation::Generation;
 use super::reply::{ATTEMPT, Reply, read_reply};
 use super::window::Window;
 use crate::error::{AppendError, LogError};
 use crate::message::{LogMessage, check_batch};
 
-/// Appends batches to an epoch, one at a time.
+/// Appends batches to a generation, one at a time.
 pub(super) struct Appender {
-    epoch: Arc<Epoch>,
+    generation: Arc<Generation>,
     /// The prefix of the subjects of replies.
     inbox: String,
     replies: Subscriber,
@@ -48,11 +48,12 @@ struct OutgoingMessage {
 }
 
 impl Appender {
-    pub(super) async fn open(epoch: Arc<Epoch>) -> Result<Self, LogError> {
-        let inbox = epoch.connection.client.new_inbox();
-        let replies = epoch.connection.client.subscribe(format!("{inbox}.>")).await;
-        let replies = replies.map_err(|err| epoch.connection.error("subscribe to replies", err))?;
-        Ok(Self { epoch, inbox, replies })
+    pub(super) async fn open(generation: Arc<Generation>) -> Result<Self, LogError> {
+        let inbox = generation.connection.client.new_inbox();
+        let replies = generation.connection.client.subscribe(format!("{inbox}.>")).await;
+        let replies =
+            replies.map_err(|err| generation.connection.error("subscribe to replies", err))?;
+        Ok(Self { generation, inbox, replies })
     }
 
     /// Appends a batch after the message `after`. Returns the sequence of its last message.
@@ -61,15 +62,15 @@ impl Appender {
         after: u64,
         messages: Vec<LogMessage>,
     ) -> Result<u64, AppendError> {
-        check_batch(&self.epoch.stream.name, &messages)?;
+        check_batch(&self.generation.stream.name, &messages)?;
         let batch = self.new_batch(after, messages.len());
-        let mut window = Window::new(self.epoch.connection.in_flight_bytes);
+        let mut window = Window::new(self.generation.connection.in_flight_bytes);
         for (index, message) in messages.into_iter().enumerate() {
             let position = index + 1;
             let bytes = message.payload.len();
             while !window.may_send(bytes) {
                 let reply = self.receive_reply(&batch).await?;
-                read_reply(&self.epoch.connection, &reply.message)?;
+                read_reply(&self.generation.connection, &reply.message)?;
                 window.confirm(reply.position);
             }
             let asks_for_reply = window.add(position, bytes, position == batch.messages);
@@ -77,14 +78,15 @@ impl Appender {
         }
         loop {
             let reply = self.receive_reply(&batch).await?;
-            if let Reply::Committed(last) = read_reply(&self.epoch.connection, &reply.message)? {
+            if let Reply::Committed(last) = read_reply(&self.generation.connection, &reply.message)?
+            {
                 return self.check_position(&batch, last);
             }
         }
     }
 
     fn new_batch(&self, after: u64, messages: usize) -> OutgoingBatch {
-        let id = self.epoch.connection.new_id();
+        let id = self.generation.connection.new_id();
         OutgoingBatch { after, messages, reply_prefix: format!("{}.{id}.", self.inbox), id }
     }
 
@@ -94,12 +96,12 @@ impl Appender {
         batch: &OutgoingBatch,
         outgoing: OutgoingMessage,
     ) -> Result<(), AppendError> {
-        if !self.epoch.connection.is_connected() {
+        if !self.generation.connection.is_connected() {
             return Err(self.unknown("not connected"));
         }
-        let client = &self.epoch.connection.client;
+        let client = &self.generation.connection.client;
         let headers = batch.headers(outgoing.position);
-        let subject = self.epoch.stream.subject(outgoing.message.kind).to_owned();
+        let subject = self.generation.stream.subject(outgoing.message.kind).to_owned();
         let payload = outgoing.message.payload;
         let sending = async {
             if outgoing.asks_for_reply {
@@ -112,9 +114,11 @@ impl Appender {
         match timeout(self.request_timeout(), sending).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(err)) if err.kind() == PublishErrorKind::MaxPayloadExceeded => {
-                Err(AppendError::Refused(self.epoch.connection.error(ATTEMPT, err)))
+                Err(AppendError::Refused(self.generation.connection.error(ATTEMPT, err)))
             }
-            Ok(Err(err)) => Err(AppendError::Unknown(self.epoch.connection.error(ATTEMPT, err))),
+            Ok(Err(err)) => {
+                Err(AppendError::Unknown(self.generation.connection.error(ATTEMPT, err)))
+            }
             Err(_) => Err(self.unknown("the socket accepts no messages")),
         }
     }
@@ -148,11 +152,11 @@ impl Appender {
     }
 
     fn unknown(&self, reason: &str) -> AppendError {
-        AppendError::Unknown(self.epoch.connection.error_with_reason(ATTEMPT, reason))
+        AppendError::Unknown(self.generation.connection.error_with_reason(ATTEMPT, reason))
     }
 
     fn request_timeout(&self) -> Duration {
-        self.epoch.connection.request_timeout
+        self.generation.connection.request_timeout
     }
 }
 

@@ -1,4 +1,4 @@
-//! The connection to the servers of a log, which all its epochs share.
+//! The connection to the servers of a log, which all its generations share.
 //!
 //! Bounds: [`COMMANDS_MAX`] messages wait for the socket. Detects a server that stops answering within three
 //! [`PING_INTERVAL`]s. A query is sent again after [`QUERY_TIMEOUT`] without a reply.

@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::connection::Connection;
-use super::epoch_stream::EpochStream;
+use super::generation_stream::GenerationStream;
 use crate::error::LogError;
 
 /// The service of the system account that returns each server's settings of JetStream.
@@ -29,15 +29,15 @@ const SETTINGS_SUBJECT: &str = "$SYS.REQ.SERVER.PING.JSZ";
 const SETTINGS_WAIT: Duration = Duration::from_secs(2);
 const ATTEMPT: &str = "read the servers' settings";
 
-/// Returns a sentence for each way to lose acknowledged messages. `newest` is the stream of the newest epoch, if there
-/// is one.
+/// Returns a sentence for each way to lose acknowledged messages. `newest` is the stream of the newest generation, if
+/// there is one.
 pub(super) async fn find_faults(
     connection: &Connection,
     replicas: u8,
-    newest: Option<&EpochStream>,
+    newest: Option<&GenerationStream>,
 ) -> Result<Vec<String>, LogError> {
     let mut faults = Vec::new();
-    faults.extend(find_replica_fault("a new epoch", usize::from(replicas)));
+    faults.extend(find_replica_fault("a new generation", usize::from(replicas)));
     if let Some(stream) = newest
         && let Some(settings) = read_stream_settings(connection, stream).await?
     {
@@ -50,7 +50,7 @@ pub(super) async fn find_faults(
 /// Returns the settings of a stream, or `None` if it was deleted.
 async fn read_stream_settings(
     connection: &Connection,
-    stream: &EpochStream,
+    stream: &GenerationStream,
 ) -> Result<Option<Config>, LogError> {
     match connection.get_stream(&stream.name).await {
         Ok(found) => Ok(Some(found.cached_info().config.clone())),

@@ -1,4 +1,4 @@
-//! Reading an epoch: a pull consumer of its own, which any server of the stream may hold, in memory.
+//! Reading a generation: a pull consumer of its own, which any server of the stream may hold, in memory.
 //!
 //! If the requested message was removed, a server starts the consumer at its first message without an error. It also
 //! skips messages that are removed before they are delivered, and those that its store lost. So the reader compares each
@@ -8,7 +8,7 @@
 //! Bounds: `in_flight_bytes` of messages that are requested and not returned. A consumer that is not read for
 //! [`INACTIVE_MAX`] is removed by the server, and created again by the next call.
 //! Invariant: every message that is returned has the sequence after the one before it, and the stream still was the one
-//! of the epoch after the consumer was created.
+//! of the generation after the consumer was created.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use tokio::time::sleep;
 
-use super::epoch::Epoch;
+use super::generation::Generation;
 use crate::error::{LogError, ReadError};
 use crate::log::LogReader;
 use crate::message::{MESSAGE_BYTES_MAX, StoredMessage};
@@ -44,9 +44,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 const ATTEMPT: &str = "read the log";
 
-/// Position of a reader in an epoch.
+/// Position of a reader in a generation.
 pub(super) struct NatsReader {
-    epoch: Arc<Epoch>,
+    generation: Arc<Generation>,
     /// Sequence of the next message.
     wanted: u64,
     consumer: ConsumerState,
@@ -69,15 +69,15 @@ struct Delivery {
 }
 
 impl NatsReader {
-    pub(super) fn new(epoch: Arc<Epoch>, after: u64) -> Self {
+    pub(super) fn new(generation: Arc<Generation>, after: u64) -> Self {
         let wanted = after.saturating_add(1);
-        Self { epoch, wanted, consumer: ConsumerState::Closed, failures: 0 }
+        Self { generation, wanted, consumer: ConsumerState::Closed, failures: 0 }
     }
 
     async fn read_next(&mut self) -> Result<StoredMessage, ReadError> {
         loop {
             let received = self.receive().await?;
-            let delivery = match read_delivery(&self.epoch, &received) {
+            let delivery = match read_delivery(&self.generation, &received) {
                 Ok(delivery) => delivery,
                 Err(err) => {
                     // Otherwise the next call would continue after the message.
@@ -98,7 +98,7 @@ impl NatsReader {
             // Messages were lost in transit, or removed from the log. A new consumer finds out which.
             self.close_consumer();
             if delivery.is_first {
-                return Err(describe_gap(&self.epoch, self.wanted, sequence).await);
+                return Err(describe_gap(&self.generation, self.wanted, sequence).await);
             }
         }
     }
@@ -108,8 +108,8 @@ impl NatsReader {
         loop {
             match &mut self.consumer {
                 ConsumerState::Closed => {
-                    let epoch = Arc::clone(&self.epoch);
-                    let opening = open_after_pause(epoch, self.wanted, self.failures);
+                    let generation = Arc::clone(&self.generation);
+                    let opening = open_after_pause(generation, self.wanted, self.failures);
                     self.consumer = ConsumerState::Opening(Box::pin(opening));
                 }
                 ConsumerState::Opening(opening) => match opening.await {
@@ -122,7 +122,7 @@ impl NatsReader {
                 ConsumerState::Open(messages) => match messages.next().await {
                     Some(Ok(message)) => return Ok(message),
                     Some(Err(err)) => {
-                        let stream = &self.epoch.stream.name;
+                        let stream = &self.generation.stream.name;
                         tracing::debug!(%stream, %err, "a reader's consumer is created again");
                         self.close_consumer();
                     }
@@ -146,27 +146,28 @@ impl LogReader for NatsReader {
 
 /// Creates a consumer at the requested message, after a pause that grows with the number of failures before.
 async fn open_after_pause(
-    epoch: Arc<Epoch>,
+    generation: Arc<Generation>,
     wanted: u64,
     failures: u32,
 ) -> Result<pull::Stream, ReadError> {
     if failures > 0 {
         sleep(pause_after(failures)).await;
     }
-    let error = |err| describe_failure(&epoch, wanted, err);
-    let context = &epoch.connection.queries;
+    let error = |err| describe_failure(&generation, wanted, err);
+    let context = &generation.connection.queries;
     let settings = consumer_settings(wanted);
-    let consumer = context.create_consumer_on_stream(settings, epoch.stream.name.as_str()).await;
+    let consumer =
+        context.create_consumer_on_stream(settings, generation.stream.name.as_str()).await;
     let consumer = match consumer {
         Ok(consumer) => consumer,
         Err(err) if is_stream_missing(&err) => return Err(ReadError::Gone),
         Err(err) => return Err(error(err.into()).into()),
     };
     // After the creation: the stream may be another one since the last look at it.
-    check_extent(&epoch, wanted).await?;
+    check_extent(&generation, wanted).await?;
     let messages = consumer
         .stream()
-        .max_messages_per_batch(count_requested(epoch.connection.in_flight_bytes))
+        .max_messages_per_batch(count_requested(generation.connection.in_flight_bytes))
         .expires(REQUEST_EXPIRY)
         .heartbeat(HEARTBEAT)
         .messages()
@@ -186,9 +187,9 @@ fn consumer_settings(wanted: u64) -> pull::Config {
 }
 
 /// Returns an error unless the log has the requested message, or ends right before it.
-async fn check_extent(epoch: &Epoch, wanted: u64) -> Result<(), ReadError> {
+async fn check_extent(generation: &Generation, wanted: u64) -> Result<(), ReadError> {
     for _ in 0..EXTENT_CHECKS {
-        let stream = epoch.stream_info(ATTEMPT).await?;
+        let stream = generation.stream_info(ATTEMPT).await?;
         match compare_extent(&stream.cached_info().state, wanted) {
             Extent::Covers => return Ok(()),
             Extent::Begins(first) => return Err(ReadError::Truncated { wanted, first }),
@@ -198,12 +199,12 @@ async fn check_extent(epoch: &Epoch, wanted: u64) -> Result<(), ReadError> {
     Err(ReadError::Gone)
 }
 
-fn read_delivery(epoch: &Epoch, message: &Message) -> Result<Delivery, ReadError> {
-    let info = message.info().map_err(|err| epoch.connection.error(ATTEMPT, err))?;
+fn read_delivery(generation: &Generation, message: &Message) -> Result<Delivery, ReadError> {
+    let info = message.info().map_err(|err| generation.connection.error(ATTEMPT, err))?;
     let sequence = info.stream_sequence;
-    let kind = epoch.stream.find_kind(&message.subject).ok_or_else(|| {
+    let kind = generation.stream.find_kind(&message.subject).ok_or_else(|| {
         let damage = format!("message {sequence} has subject {}", message.subject);
-        let error = epoch.connection.damage(ATTEMPT, damage);
+        let error = generation.connection.damage(ATTEMPT, damage);
         ReadError::Damaged { sequence, error }
     })?;
     let payload = message.payload.clone();
@@ -211,9 +212,9 @@ fn read_delivery(epoch: &Epoch, message: &Message) -> Result<Delivery, ReadError
     Ok(Delivery { message, is_first: info.consumer_sequence == 1 })
 }
 
-fn describe_failure(epoch: &Epoch, wanted: u64, source: async_nats::Error) -> LogError {
-    let attempt = format!("read message {wanted} of {}", epoch.stream.name);
-    epoch.connection.error(attempt, source)
+fn describe_failure(generation: &Generation, wanted: u64, source: async_nats::Error) -> LogError {
+    let attempt = format!("read message {wanted} of {}", generation.stream.name);
+    generation.connection.error(attempt, source)
 }
 
 /// The extent of a log, seen from a position.
@@ -239,8 +240,8 @@ fn compare_extent(state: &State, wanted: u64) -> Extent {
 }
 
 /// Asks the stream's leader why the message `found` follows in place of the requested one.
-async fn describe_gap(epoch: &Epoch, wanted: u64, found: u64) -> ReadError {
-    match epoch.stream_info(ATTEMPT).await {
+async fn describe_gap(generation: &Generation, wanted: u64, found: u64) -> ReadError {
+    match generation.stream_info(ATTEMPT).await {
         Ok(stream) => classify_gap(&stream.cached_info().state, wanted, found),
         Err(err) => err.into(),
     }

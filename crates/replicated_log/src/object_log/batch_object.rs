@@ -1,4 +1,4 @@
-//! The bytes of a batch as an object, and of the marker of an epoch. Version 1, little-endian.
+//! The bytes of a batch as an object, and of the marker of a generation. Version 1, little-endian.
 //!
 //! ```text
 //! batch     "HYLB" | version u16 | messages u16 | first u64 | created_at_ms u64 | append id [16]
@@ -117,7 +117,7 @@ pub(super) fn decode_batch(bytes: &Bytes, first: u64) -> Result<Vec<LogMessage>,
     Ok(messages)
 }
 
-/// Encodes the marker of an epoch.
+/// Encodes the marker of a generation.
 pub(super) fn encode_marker(instance: [u8; 16]) -> Bytes {
     let mut bytes = BytesMut::with_capacity(MARKER_BYTES);
     bytes.put_slice(MARKER_MAGIC);
@@ -127,7 +127,7 @@ pub(super) fn encode_marker(instance: [u8; 16]) -> Bytes {
     bytes.freeze()
 }
 
-/// Decodes the marker of an epoch. Returns its instance.
+/// Decodes the marker of a generation. Returns its instance.
 pub(super) fn decode_marker(bytes: &[u8]) -> Result<[u8; 16], ObjectError> {
     check_head(bytes, MARKER_MAGIC, MARKER_BYTES)?;
     if bytes.len() > MARKER_BYTES {

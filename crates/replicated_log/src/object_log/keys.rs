@@ -1,30 +1,30 @@
 //! Names of the objects of a log.
 //!
 //! ```text
-//! hydrant-<cluster>/epochs/<epoch>                 marker of an epoch: the id of its instance
-//! hydrant-<cluster>-<epoch>/<instance>/<first>     a batch, named by the sequence of its first message
+//! hydrant-<cluster>/generations/<generation>                 marker of a generation: the id of its instance
+//! hydrant-<cluster>-<generation>/<instance>/<first>     a batch, named by the sequence of its first message
 //! ```
-//! Epochs and sequences have 20 digits, so the order of names is the order of numbers. The instance is random: an epoch
-//! that is created again after its deletion shares no object with the one before.
+//! Generations and sequences have 20 digits, so the order of names is the order of numbers. The instance is random: a
+//! generation that is created again after its deletion shares no object with the one before.
 
-/// Returns the directory of the markers of a cluster's epochs.
+/// Returns the directory of the markers of a cluster's generations.
 pub(super) fn format_marker_dir(cluster: &str) -> String {
-    format!("hydrant-{cluster}/epochs")
+    format!("hydrant-{cluster}/generations")
 }
 
-/// Returns the key of an epoch's marker.
-pub(super) fn format_marker_key(cluster: &str, epoch: u64) -> String {
-    format!("{}/{epoch:020}", format_marker_dir(cluster))
+/// Returns the key of a generation's marker.
+pub(super) fn format_marker_key(cluster: &str, generation: u64) -> String {
+    format!("{}/{generation:020}", format_marker_dir(cluster))
 }
 
-/// Returns the directory of the batches of all instances of an epoch.
-pub(super) fn format_epoch_dir(cluster: &str, epoch: u64) -> String {
-    format!("hydrant-{cluster}-{epoch}")
+/// Returns the directory of the batches of all instances of a generation.
+pub(super) fn format_generation_dir(cluster: &str, generation: u64) -> String {
+    format!("hydrant-{cluster}-{generation}")
 }
 
-/// Returns the directory of the batches of one instance of an epoch.
-pub(super) fn format_batch_dir(cluster: &str, epoch: u64, instance: [u8; 16]) -> String {
-    format!("{}/{:032x}", format_epoch_dir(cluster, epoch), u128::from_be_bytes(instance))
+/// Returns the directory of the batches of one instance of a generation.
+pub(super) fn format_batch_dir(cluster: &str, generation: u64, instance: [u8; 16]) -> String {
+    format!("{}/{:032x}", format_generation_dir(cluster, generation), u128::from_be_bytes(instance))
 }
 
 /// Returns the key of the batch that begins at the sequence `first`.

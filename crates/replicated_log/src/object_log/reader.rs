@@ -1,4 +1,4 @@
-//! A reader of an epoch that is made of objects.
+//! A reader of a generation that is made of objects.
 //!
 //! A reader first finds the batch that contains its next message, by a list. It then reads the listed batches, several
 //! at a time. At the end of the list it knows the name of the next batch, and polls that object. An append of the same
@@ -18,7 +18,7 @@ use futures_util::stream::FuturesOrdered;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::epoch_files::{Batch, EpochFiles, ListPage, ListedBatch};
+use super::generation_files::{Batch, GenerationFiles, ListPage, ListedBatch};
 use crate::error::{LogError, ReadError};
 use crate::log::LogReader;
 use crate::message::{BATCH_MESSAGES_MAX, LogMessage, StoredMessage};
@@ -46,7 +46,7 @@ pub(super) struct ReadSettings {
 
 /// Position of a reader, and the batches that follow it.
 pub(super) struct ObjectReader {
-    files: Arc<EpochFiles>,
+    files: Arc<GenerationFiles>,
     settings: ReadSettings,
     /// The newest sequence that this process knows.
     ends: watch::Receiver<u64>,
@@ -76,7 +76,7 @@ struct RequestedBatch {
 }
 
 impl ObjectReader {
-    pub(super) fn new(files: Arc<EpochFiles>, settings: ReadSettings, after: u64) -> Self {
+    pub(super) fn new(files: Arc<GenerationFiles>, settings: ReadSettings, after: u64) -> Self {
         let ends = files.subscribe_ends();
         Self {
             files,

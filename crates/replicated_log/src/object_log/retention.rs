@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::epoch_files::{EpochFiles, ListedBatch};
+use super::generation_files::{GenerationFiles, ListedBatch};
 use crate::error::LogError;
 
 /// Age below which no batch is removed. At 10 MB a second, a log exceeds its size limit by up to 200 MB.
@@ -53,7 +53,7 @@ impl EarlierEnd {
 /// Removes the batches before `needed_from` that a limit no longer covers, and that are not the newest for
 /// [`BATCH_AGE_MIN`]. Returns their number. `now_ms` is the wall clock in milliseconds.
 pub(super) async fn remove_aged(
-    files: &EpochFiles,
+    files: &GenerationFiles,
     retention: Retention,
     earlier: &EarlierEnd,
     now_ms: u64,
@@ -71,7 +71,7 @@ pub(super) async fn remove_aged(
 /// Removes the listed batches before `needed_from` that a limit no longer covers at `now_ms`, the wall clock in
 /// milliseconds. Returns their number.
 pub(super) async fn remove_old(
-    files: &EpochFiles,
+    files: &GenerationFiles,
     listed: &[ListedBatch],
     retention: Retention,
     now_ms: u64,
@@ -113,7 +113,7 @@ fn count_surplus(listed: &[ListedBatch], bytes_max: u64) -> usize {
 /// Returns the number of batches that were created before `oldest_ms`. Batches are in the order of their creation, so a
 /// binary search reads few of them.
 async fn count_older(
-    files: &EpochFiles,
+    files: &GenerationFiles,
     listed: &[ListedBatch],
     oldest_ms: u64,
 ) -> Result<usize, LogError> {

@@ -9,7 +9,7 @@ use crate::world::{World, append_surely, check_reader, record, stream_name, with
 /// Length of the body messages.
 const BODY_BYTES: usize = 50_000;
 
-/// Returns the index of the server that leads the stream of epoch 1.
+/// Returns the index of the server that leads the stream of generation 1.
 async fn find_leader(world: &World) -> usize {
     let admin = world.admin().await;
     within(async {
@@ -39,10 +39,10 @@ async fn append_all(log: &dyn Log, after: u64, records: &[Vec<LogMessage>]) -> u
 async fn a_cluster_survives_its_leader_and_then_two_servers() {
     let mut world = World::start(3).await;
     let space = world.connect(|_| {}).await;
-    assert!(space.create_epoch(1).await.expect("a stream"));
+    assert!(space.create_generation(1).await.expect("a stream"));
     let faults = space.durability_faults().await.expect("faults");
     assert_eq!(faults, [""; 0]);
-    let log = space.open_epoch(1).await.expect("the stream");
+    let log = space.open_generation(1).await.expect("the stream");
     let records: Vec<_> = (0..18).map(|number| record(number, 9, BODY_BYTES)).collect();
     let mut reader = log.read(0).await.expect("a reader");
     let all = records.clone();

@@ -48,7 +48,7 @@ async fn an_append_with_a_lost_reply_is_in_the_log_once() {
         config.url = url;
         config.request_timeout = REQUEST_TIMEOUT;
     });
-    let log = space.await.open_epoch(1).await.expect("the stream");
+    let log = space.await.open_generation(1).await.expect("the stream");
     let records: Vec<_> = (0..3).map(|number| record(number, 2, 1_000)).collect();
     assert_eq!(log.append(0, records[0].clone()).await.expect("appended"), 3);
     proxy.set_flow(Direction::ToClient, Flow::Hold);
@@ -73,7 +73,7 @@ async fn an_append_that_lands_late_fences_its_writer() {
         config.url = url;
         config.request_timeout = REQUEST_TIMEOUT;
     });
-    let log = space.await.open_epoch(1).await.expect("the stream");
+    let log = space.await.open_generation(1).await.expect("the stream");
     proxy.set_flow(Direction::ToServer, Flow::Hold);
     let append = log.append(0, record(1, 3, 100)).await;
     assert!(matches!(append, Err(AppendError::Unknown(_))), "{append:?}");
@@ -94,7 +94,7 @@ async fn a_reader_goes_on_after_each_cut() {
     let proxy = TcpProxy::start(world.servers.client_address(0)).await;
     let url = NatsServers::server_url(proxy.address());
     let log = world.connect(|config| config.url = url).await;
-    let log = log.open_epoch(1).await.expect("the stream");
+    let log = log.open_generation(1).await.expect("the stream");
     let mut reader = log.read(0).await.expect("a reader");
     let mut last = 0;
     for number in 0..5 {

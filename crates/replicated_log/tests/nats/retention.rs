@@ -11,8 +11,8 @@ use crate::world::{World, check_records, read_end, read_message, record, stream_
 async fn a_reader_before_the_first_message_is_truncated() {
     let world = World::start(1).await;
     let space = world.connect(|config| config.max_bytes = 1 << 20).await;
-    space.create_epoch(1).await.expect("a stream");
-    let log = space.open_epoch(1).await.expect("the stream");
+    space.create_generation(1).await.expect("a stream");
+    let log = space.open_generation(1).await.expect("the stream");
     let mut reader = log.read(0).await.expect("a reader");
     let mut last = log.append(0, record(0, 3, 100)).await.expect("appended");
     assert_eq!(read_message(&mut *reader).await.sequence, 1);
@@ -69,15 +69,15 @@ async fn readers_notice_a_deleted_stream() {
 async fn a_stream_that_is_created_again_is_another_one() {
     let world = World::start(1).await;
     let space = world.connect(|_| {}).await;
-    space.create_epoch(1).await.expect("a stream");
-    let log = space.open_epoch(1).await.expect("the stream");
+    space.create_generation(1).await.expect("a stream");
+    let log = space.open_generation(1).await.expect("the stream");
     log.append(0, record(1, 1, 10)).await.expect("appended");
     let mut reader = log.read(2).await.expect("a reader");
     let tick = std::time::Duration::from_millis(100);
     assert!(tokio::time::timeout(tick, reader.next()).await.is_err());
     world.admin().await.delete_stream(stream_name(1)).await.expect("deleted");
-    assert!(space.create_epoch(1).await.expect("a stream"));
-    let again = space.open_epoch(1).await.expect("the stream");
+    assert!(space.create_generation(1).await.expect("a stream"));
+    let again = space.open_generation(1).await.expect("the stream");
     again.append(0, record(5, 4, 10)).await.expect("appended");
     // The new stream has a message at the position of the reader.
     assert!(matches!(read_end(&mut *reader).await, ReadError::Gone));
@@ -123,8 +123,8 @@ async fn a_foreign_message_is_damage() {
 async fn a_log_whose_messages_aged_out_begins_after_its_end() {
     let world = World::start(1).await;
     let space = world.connect(|config| config.max_age = Duration::from_secs(1)).await;
-    space.create_epoch(1).await.expect("a stream");
-    let log = space.open_epoch(1).await.expect("the stream");
+    space.create_generation(1).await.expect("a stream");
+    let log = space.open_generation(1).await.expect("the stream");
     assert_eq!(log.append(0, record(1, 2, 10)).await.expect("appended"), 3);
     let aged_out = async {
         loop {

@@ -54,7 +54,7 @@ async fn a_reader_at_the_end_waits() {
 async fn only_one_writer_appends_at_a_position() {
     let world = World::start(1).await;
     let first = world.open_log().await;
-    let second = world.connect(|_| {}).await.open_epoch(1).await.expect("the stream");
+    let second = world.connect(|_| {}).await.open_generation(1).await.expect("the stream");
     assert_eq!(first.append(0, record(1, 2, 100)).await.expect("appended"), 3);
     for bodies in [0, 5] {
         match second.append(0, record(9, bodies, 100)).await {
@@ -93,23 +93,23 @@ async fn batches_up_to_the_limits_are_appended() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs nats-server"]
-async fn one_of_several_creators_creates_an_epoch() {
+async fn one_of_several_creators_creates_a_generation() {
     let world = World::start(1).await;
     let space = world.connect(|_| {}).await;
-    assert_eq!(space.newest_epoch().await.expect("epochs"), None);
+    assert_eq!(space.newest_generation().await.expect("generations"), None);
     let mut created = Vec::new();
     for _ in 0..3 {
         let other = world.connect(|_| {}).await;
-        created.push(other.create_epoch(7).await.expect("an answer"));
+        created.push(other.create_generation(7).await.expect("an answer"));
     }
     assert_eq!(created, [true, false, false]);
-    assert!(space.create_epoch(10).await.expect("an answer"));
-    assert!(space.create_epoch(9).await.expect("an answer"));
+    assert!(space.create_generation(10).await.expect("an answer"));
+    assert!(space.create_generation(9).await.expect("an answer"));
     let other = world.connect(|config| config.cluster = "test-2".to_owned()).await;
-    assert!(other.create_epoch(50).await.expect("an answer"));
-    assert_eq!(space.newest_epoch().await.expect("epochs"), Some(10));
-    assert_eq!(other.newest_epoch().await.expect("epochs"), Some(50));
-    assert!(space.open_epoch(8).await.is_err());
+    assert!(other.create_generation(50).await.expect("an answer"));
+    assert_eq!(space.newest_generation().await.expect("generations"), Some(10));
+    assert_eq!(other.newest_generation().await.expect("generations"), Some(50));
+    assert!(space.open_generation(8).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,7 +131,7 @@ async fn a_client_with_another_password_is_refused() {
 async fn what_a_single_server_can_lose_is_told() {
     let world = World::start(1).await;
     let space = world.connect(|_| {}).await;
-    space.create_epoch(1).await.expect("a stream");
+    space.create_generation(1).await.expect("a stream");
     let faults = space.durability_faults().await.expect("faults");
     assert_eq!(faults.len(), 2, "{faults:?}");
     assert!(faults.iter().all(|fault| fault.contains("is stored by one server")), "{faults:?}");
@@ -152,24 +152,24 @@ async fn a_server_that_syncs_late_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs nats-server"]
-async fn the_space_of_old_epochs_is_given_to_the_next() {
+async fn the_space_of_old_generations_is_given_to_the_next() {
     let world = World::start(1).await;
     // The server has room for one such stream and a half.
     let space = world.connect(|config| config.max_bytes = 650 << 20).await;
-    for epoch in 0..3 {
-        assert!(space.create_epoch(epoch).await.expect("a stream"), "{epoch}");
-        let log = space.open_epoch(epoch).await.expect("the stream");
-        assert_eq!(log.append(0, record(epoch, 3, 100_000)).await.expect("appended"), 4);
+    for generation in 0..3 {
+        assert!(space.create_generation(generation).await.expect("a stream"), "{generation}");
+        let log = space.open_generation(generation).await.expect("the stream");
+        assert_eq!(log.append(0, record(generation, 3, 100_000)).await.expect("appended"), 4);
     }
-    let oldest = space.open_epoch(0).await.expect("the stream");
+    let oldest = space.open_generation(0).await.expect("the stream");
     check_records(&*oldest, 0, &[record(0, 3, 100_000)]).await;
     let large = world.connect(|config| config.max_bytes = 2 << 30).await;
-    let err = large.create_epoch(3).await.expect_err("no server has the space");
+    let err = large.create_generation(3).await.expect_err("no server has the space");
     assert!(err.lacks_space(), "{err}");
     let err = err.to_string();
     assert!(err.contains("--log-max-bytes") && err.contains("2147483648"), "{err}");
-    assert_eq!(space.remove_epochs_below(2).await.expect("deleted"), 2);
-    assert_eq!(space.remove_epochs_below(2).await.expect("nothing is left"), 0);
-    assert!(space.open_epoch(1).await.is_err());
-    assert_eq!(space.newest_epoch().await.expect("epochs"), Some(2));
+    assert_eq!(space.remove_generations_below(2).await.expect("deleted"), 2);
+    assert_eq!(space.remove_generations_below(2).await.expect("nothing is left"), 0);
+    assert!(space.open_generation(1).await.is_err());
+    assert_eq!(space.newest_generation().await.expect("generations"), Some(2));
 }

@@ -53,11 +53,11 @@ impl World {
         NatsLogSpace::open(&config).await.expect("a connection")
     }
 
-    /// Connects, and creates epoch 1.
+    /// Connects, and creates generation 1.
     pub(crate) async fn open_log(&self) -> Arc<dyn Log> {
         let space = self.connect(|_| {}).await;
-        assert!(space.create_epoch(1).await.expect("a stream"));
-        space.open_epoch(1).await.expect("the stream")
+        assert!(space.create_generation(1).await.expect("a stream"));
+        space.open_generation(1).await.expect("the stream")
     }
 
     /// Returns an administrator's access to the streams.
@@ -69,9 +69,9 @@ impl World {
     }
 }
 
-/// Returns the name of the stream of an epoch.
-pub(crate) fn stream_name(epoch: u64) -> String {
-    format!("hydrant-{CLUSTER}-{epoch}")
+/// Returns the name of the stream of a generation.
+pub(crate) fn stream_name(generation: u64) -> String {
+    format!("hydrant-{CLUSTER}-{generation}")
 }
 
 /// Returns a record: a head with the number, and bodies of this length.

@@ -91,7 +91,7 @@ fn a_killed_replica_starts_again_from_its_copy() -> Result<()> {
 #[test]
 fn a_damaged_snapshot_is_skipped_and_named() -> Result<()> {
     let rig = Rig::start()?;
-    let writer = rig.replica(|config| config.with_snapshot_every(SNAPSHOT_INTERVAL))?;
+    let writer = rig.replica(|config| config.with_snapshot_interval(SNAPSHOT_INTERVAL))?;
     rig.mine(30)?;
     wait_until("two snapshots", WAIT_TIMEOUT, || Ok((rig.manifests()?.len() >= 2).then_some(())))?;
     writer.stop()?;
@@ -135,7 +135,7 @@ fn a_replica_behind_a_truncated_log_jumps_by_a_snapshot() -> Result<()> {
     send_signal(replica.pid(), "-STOP")?;
     let [_, stopped_at, _] = slots(rig.stage.node.rpc)?;
     rig.mine(30)?;
-    let writer = rig.replica(|config| config.with_snapshot_every(SNAPSHOT_INTERVAL))?;
+    let writer = rig.replica(|config| config.with_snapshot_interval(SNAPSHOT_INTERVAL))?;
     wait_for_snapshot(&rig, stopped_at)?;
     let listed = check(&["snapshots", &rig.url("depot")], 0)?;
     let position = listed.split(" after message ").nth(1).and_then(|rest| rest.split(',').next());

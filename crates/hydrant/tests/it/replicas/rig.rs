@@ -98,7 +98,7 @@ impl Rig {
 
     /// The batches of the log, in order.
     pub(super) fn batches(&self) -> Result<Vec<PathBuf>> {
-        let others = ["epochs", ".unfinished"];
+        let others = ["generations", ".unfinished"];
         let is_batch =
             |file: &PathBuf| others.iter().all(|dir| !file.iter().any(|name| name == *dir));
         Ok(files(&self.path("log"))?.into_iter().filter(is_batch).collect())

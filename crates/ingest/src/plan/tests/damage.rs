@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Starts on a log of this extent, whose readers end so. Returns the reason of the epoch that the plan opens.
+/// Starts on a log of this extent, whose readers end so. Returns the reason of the generation that the plan opens.
 fn open_instead(tail: Tail, read: impl Fn(&mut Plan, Now)) -> Arc<str> {
     let mut plan = plan(usize::MAX);
     let mut elapsed = Duration::ZERO;
@@ -10,8 +10,8 @@ fn open_instead(tail: Tail, read: impl Fn(&mut Plan, Now)) -> Arc<str> {
         let now = Now { elapsed, unix_ms: 2 };
         let outcome = match plan.next_action(now) {
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
-            Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
-            Action::OpenEpoch(0) => Outcome::EpochOpened(Ok(())),
+            Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
+            Action::OpenGeneration(0) => Outcome::GenerationOpened(Ok(())),
             Action::AskTail => Outcome::TailRead(Ok(tail.clone())),
             Action::RetainView => retain_root_view(&plan),
             Action::Read(_) => {
@@ -24,10 +24,10 @@ fn open_instead(tail: Tail, read: impl Fn(&mut Plan, Now)) -> Arc<str> {
                 continue;
             }
             Action::WriteSnapshot(request) => {
-                assert_eq!(request.epoch, 1);
+                assert_eq!(request.generation, 1);
                 let mut notices = plan.take_notices().into_iter();
                 let reason = notices.find_map(|notice| match notice {
-                    Notice::OpensEpoch { reason, .. } => Some(reason),
+                    Notice::OpensGeneration { reason, .. } => Some(reason),
                     _ => None,
                 });
                 return reason.expect("a notice");
@@ -36,7 +36,7 @@ fn open_instead(tail: Tail, read: impl Fn(&mut Plan, Now)) -> Arc<str> {
         };
         plan.handle(Input::Done(outcome), now);
     }
-    panic!("no epoch is opened");
+    panic!("no generation is opened");
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_log_whose_messages_were_all_removed_is_replaced() {
 fn a_log_with_a_hole_is_replaced() {
     let tail = Tail { first: 1, last: 10 };
     let reason = open_instead(tail, |plan, now| {
-        for message in number_messages(&epoch_with(&content(1, false))) {
+        for message in number_messages(&generation_with(&content(1, false))) {
             plan.handle(Input::Message(message), now);
         }
         plan.handle(Input::ReadFailed(ReadFailure::Truncated { wanted: 9 }), now);
@@ -61,7 +61,7 @@ fn a_log_with_a_hole_is_replaced() {
 
 #[test]
 fn a_log_with_a_damaged_body_is_replaced() {
-    let mut messages = epoch_with(&content(1, false));
+    let mut messages = generation_with(&content(1, false));
     let body = messages.last_mut().expect("the block has bodies");
     let mut payload = body.payload.to_vec();
     payload[0] ^= 1;
@@ -85,8 +85,8 @@ fn ask_tail(plan: &mut Plan, last: u64, from: Duration, until: Duration) -> Opti
                 let tail = Tail { first: 1, last };
                 plan.handle(Input::Done(Outcome::TailRead(Ok(tail))), now);
             }
-            Action::FindEpoch => {
-                plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), now);
+            Action::FindGeneration => {
+                plan.handle(Input::Done(Outcome::GenerationFound(Ok(Some(0)))), now);
             }
             Action::RetainView => {
                 let outcome = retain_root_view(plan);
@@ -116,7 +116,7 @@ fn a_log_is_replaced_after_it_was_shorter_for_two_leases() {
         let outcome = ask_tail(&mut plan, 1, Duration::ZERO, until);
         outcome.or_else(|| ask_tail(&mut plan, then, until, until + LEASE))
     };
-    let position = 1 + number_messages(&epoch_with(&content(1, false))).len() as u64 - 1;
+    let position = 1 + number_messages(&generation_with(&content(1, false))).len() as u64 - 1;
     let append = shorter(LEASE, position);
     assert!(matches!(append, Some(Action::Append(_))), "{append:?}");
     let opening = shorter(LEASE * 3, position);
@@ -126,7 +126,7 @@ fn a_log_is_replaced_after_it_was_shorter_for_two_leases() {
 #[test]
 fn a_follower_replaces_a_log_that_stops_delivering() {
     let mut plan = plan(usize::MAX);
-    let messages = epoch_with(&content(1, false));
+    let messages = generation_with(&content(1, false));
     follow(&mut plan, &messages);
     let last = messages.len() as u64 + 3;
     let mut elapsed = Duration::ZERO;
@@ -137,9 +137,9 @@ fn a_follower_replaces_a_log_that_stops_delivering() {
         let now = Now { elapsed, unix_ms: 2 };
         let outcome = match plan.next_action(now) {
             Action::Read(_) => Outcome::ReaderOpened(Ok(())),
-            Action::OpenEpoch(0) => Outcome::EpochOpened(Ok(())),
+            Action::OpenGeneration(0) => Outcome::GenerationOpened(Ok(())),
             Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
-            Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
+            Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
             Action::RetainView => return,
             Action::Wait(until) => {
                 elapsed = until.expect("a time");
@@ -149,14 +149,14 @@ fn a_follower_replaces_a_log_that_stops_delivering() {
         };
         plan.handle(Input::Done(outcome), now);
     }
-    panic!("no epoch is opened");
+    panic!("no generation is opened");
 }
 
 #[test]
 fn a_log_that_counts_a_message_it_lost_is_replaced() {
     let tail = Tail { first: 1, last: 10 };
     let reason = open_instead(tail, |plan, now| {
-        for message in number_messages(&epoch_with(&content(1, false))) {
+        for message in number_messages(&generation_with(&content(1, false))) {
             plan.handle(Input::Message(message), now);
         }
     });
@@ -164,7 +164,7 @@ fn a_log_that_counts_a_message_it_lost_is_replaced() {
 }
 
 #[test]
-fn a_follower_recovers_an_epoch_behind_a_damage() {
+fn a_follower_recovers_a_generation_behind_a_damage() {
     let mut log = OtherLog::new();
     log.push_block(&content(1, false), 5);
     let damaged = log.messages.len();
@@ -192,7 +192,7 @@ fn a_follower_recovers_an_epoch_behind_a_damage() {
     for _ in 0..200 {
         let now = Now { elapsed, unix_ms: 2 };
         if plan.followed_log().is_some_and(|followed| followed.position == end) {
-            return assert_eq!(plan.counters().epochs_opened, 0);
+            return assert_eq!(plan.counters().generations_opened, 0);
         }
         let outcome = match plan.next_action(now) {
             Action::Read(after) => {
@@ -202,11 +202,11 @@ fn a_follower_recovers_an_epoch_behind_a_damage() {
                 continue;
             }
             Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
-            Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
-            Action::OpenEpoch(0) => {
+            Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
+            Action::OpenGeneration(0) => {
                 // The leader has appended meanwhile.
                 last = end;
-                Outcome::EpochOpened(Ok(()))
+                Outcome::GenerationOpened(Ok(()))
             }
             Action::Wait(until) => {
                 elapsed = until.expect("a time");
@@ -216,5 +216,5 @@ fn a_follower_recovers_an_epoch_behind_a_damage() {
         };
         plan.handle(Input::Done(outcome), now);
     }
-    panic!("the epoch is not recovered");
+    panic!("the generation is not recovered");
 }

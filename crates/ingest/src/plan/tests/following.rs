@@ -7,7 +7,8 @@ fn a_log_of_another_chain_is_refused_by_name() {
     let mut plan = plan(usize::MAX);
     assert!(matches!(plan.next_action(NOW), Action::CheckChain));
     let other = Hash::new_from_array([5; 32]);
-    let found = FoundSnapshots { genesis_hash: other, newest_epoch: 0, logged_epoch: None };
+    let found =
+        FoundSnapshots { genesis_hash: other, newest_generation: 0, logged_generation: None };
     plan.handle(Input::Done(Outcome::ChainChecked(Ok(Some(found)))), NOW);
     assert!(matches!(plan.next_action(NOW), Action::Stop));
     let notices = plan.take_notices();
@@ -31,9 +32,9 @@ fn a_block_that_differs_is_reported_with_its_slot() {
         let own = frozen(1, Ok(content(1, false)));
         if is_own_first {
             plan.handle(own.clone(), NOW);
-            follow(&mut plan, &epoch_with(&other));
+            follow(&mut plan, &generation_with(&other));
         } else {
-            follow(&mut plan, &epoch_with(&other));
+            follow(&mut plan, &generation_with(&other));
             plan.handle(own, NOW);
         }
         let counters = plan.counters();
@@ -48,7 +49,7 @@ fn a_block_that_differs_is_reported_with_its_slot() {
 #[test]
 fn a_follower_takes_over_after_the_lease_and_not_before() {
     let mut plan = plan(usize::MAX);
-    follow(&mut plan, &epoch_with(&content(1, false)));
+    follow(&mut plan, &generation_with(&content(1, false)));
     plan.handle(frozen(1, Ok(content(1, false))), NOW);
     plan.handle(frozen(2, Ok(content(2, false))), NOW);
     assert!(matches!(plan.next_action(NOW), Action::Wait(Some(until)) if until == LEASE));
@@ -105,8 +106,8 @@ fn a_jump_behind_the_confirmed_block_is_not_logged() {
                 let last = batch.chain.position();
                 plan.handle(Input::Done(Outcome::Appended(Ok(last))), now);
             }
-            Action::FindEpoch => {
-                plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), now);
+            Action::FindGeneration => {
+                plan.handle(Input::Done(Outcome::GenerationFound(Ok(Some(0)))), now);
             }
             Action::RetainView => {
                 let outcome = retain_root_view(&plan);
@@ -117,19 +118,19 @@ fn a_jump_behind_the_confirmed_block_is_not_logged() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!((request.epoch, request.block), (1, id(9)));
+    assert_eq!((request.generation, request.block), (1, id(9)));
 }
 
 #[test]
 fn an_item_that_no_leader_can_append_ends_no_term() {
     let mut plan = plan(usize::MAX);
-    follow(&mut plan, &epoch_with(&content(1, false)));
+    follow(&mut plan, &generation_with(&content(1, false)));
     plan.handle(frozen(1, Ok(content(1, false))), NOW);
     // Its parent is a fork that the log does not have.
     plan.handle(frozen(3, Ok(content(3, false))), NOW);
     let later = Now { elapsed: LEASE * 10, unix_ms: 2 };
-    assert!(matches!(plan.next_action(later), Action::FindEpoch));
-    plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), later);
+    assert!(matches!(plan.next_action(later), Action::FindGeneration));
+    plan.handle(Input::Done(Outcome::GenerationFound(Ok(Some(0)))), later);
     let action = plan.next_action(later);
     assert!(matches!(action, Action::Wait(_)), "{action:?}");
 }
@@ -145,7 +146,7 @@ fn the_jump_of_another_ingester_is_not_compared() {
     let source = BlockSource { is_jump: true, ..BlockSource::new(&block, &info, 1) };
     let jump = EncodedBlock::new(&source).expect("a record");
     let mut plan = plan(usize::MAX);
-    follow(&mut plan, &epoch_with(&jump));
+    follow(&mut plan, &generation_with(&jump));
     plan.handle(frozen(1, Ok(content(1, false))), NOW);
     plan.handle(frozen(2, Ok(content(2, false))), NOW);
     let counters = plan.counters();
@@ -171,7 +172,7 @@ fn a_log_that_is_away_costs_the_same_for_each_block() {
         let outcome = match plan.next_action(now) {
             Action::Append(_) => Outcome::Appended(Err(AppendFailure::Unknown)),
             Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last: 1 })),
-            Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
+            Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
             _ => continue,
         };
         plan.handle(Input::Done(outcome), now);

@@ -1,4 +1,4 @@
-//! New epochs: their causes, their snapshots, their numbers.
+//! New generations: their causes, their snapshots, their numbers.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn plan_with_view(queue_bytes_max: usize) -> Plan {
     loop {
         let outcome = match plan.next_action(NOW) {
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
-            Action::FindEpoch => Outcome::EpochFound(Ok(None)),
+            Action::FindGeneration => Outcome::GenerationFound(Ok(None)),
             Action::RetainView => {
                 let view = ViewBlock { id: id(2), key: key(2, false) };
                 plan.handle(Input::Done(Outcome::ViewRetained(view)), NOW);
@@ -56,21 +56,21 @@ fn a_queue_that_is_too_small_for_a_snapshot_is_named() {
 }
 
 #[test]
-fn a_block_without_a_record_opens_a_new_epoch() {
+fn a_block_without_a_record_opens_a_new_generation() {
     let mut plan = plan(usize::MAX);
     lead(&mut plan);
     plan.handle(frozen(1, Err(Arc::from("too large"))), NOW);
     plan.handle(Input::Own(OwnEvent::TipMoved(id(1))), NOW);
-    // A snapshot of the present root would have the same gap, and one epoch would follow the other.
+    // A snapshot of the present root would have the same gap, and one generation would follow the other.
     assert!(matches!(plan.next_action(NOW), Action::Wait(_)));
     plan.handle(frozen(2, Ok(content(2, false))), NOW);
     plan.handle(Input::Own(OwnEvent::TipMoved(id(2))), NOW);
     assert!(matches!(plan.next_action(NOW), Action::Wait(_)));
-    opens_an_epoch(&mut plan, "too large");
+    opens_a_generation(&mut plan, "too large");
 }
 
 #[test]
-fn a_ledger_that_goes_back_below_its_root_gets_a_new_epoch() {
+fn a_ledger_that_goes_back_below_its_root_gets_a_new_generation() {
     let mut plan = plan(usize::MAX);
     lead(&mut plan);
     plan.handle(frozen(1, Ok(content(1, false))), NOW);
@@ -79,11 +79,11 @@ fn a_ledger_that_goes_back_below_its_root_gets_a_new_epoch() {
     plan.handle(Input::Own(OwnEvent::Reverted { key: key(1, false), reason }), NOW);
     // A new block shows that the ledger continues.
     plan.handle(frozen(1, Ok(content(1, true))), NOW);
-    opens_an_epoch(&mut plan, "reverted a final block");
+    opens_a_generation(&mut plan, "reverted a final block");
 }
 
 #[test]
-fn dropped_blocks_open_a_new_epoch() {
+fn dropped_blocks_open_a_new_generation() {
     let mut plan = plan(content(1, false).bytes() * 2 + 2_500);
     lead(&mut plan);
     for slot in 1..=3 {
@@ -91,24 +91,24 @@ fn dropped_blocks_open_a_new_epoch() {
     }
     plan.handle(Input::Own(OwnEvent::TipMoved(id(3))), NOW);
     assert!(plan.own().dropped_blocks() > 0);
-    opens_an_epoch(&mut plan, "is missing");
+    opens_a_generation(&mut plan, "is missing");
 }
 
-/// The next action looks for a newer epoch once the root has passed the gap, and a snapshot of the root follows.
-fn opens_an_epoch(plan: &mut Plan, expected: &str) {
+/// The next action looks for a newer generation once the root has passed the gap, and a snapshot of the root follows.
+fn opens_a_generation(plan: &mut Plan, expected: &str) {
     let root = OwnEvent::Rooted { id: id(4), key: key(4, false) };
     plan.handle(frozen(4, Ok(content(4, false))), NOW);
     plan.handle(Input::Own(root), NOW);
-    assert!(matches!(plan.next_action(NOW), Action::FindEpoch));
-    plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), NOW);
+    assert!(matches!(plan.next_action(NOW), Action::FindGeneration));
+    plan.handle(Input::Done(Outcome::GenerationFound(Ok(Some(0)))), NOW);
     assert!(matches!(plan.next_action(NOW), Action::RetainView));
     let view = retain_root_view(plan);
     plan.handle(Input::Done(view), NOW);
     let Action::WriteSnapshot(request) = plan.next_action(NOW) else { panic!("a snapshot") };
-    assert_eq!((request.epoch, request.block), (1, id(4)));
+    assert_eq!((request.generation, request.block), (1, id(4)));
     let notices = plan.take_notices();
     let is_expected = |notice: &Notice| match notice {
-        Notice::OpensEpoch { epoch: 1, reason } => reason.contains(expected),
+        Notice::OpensGeneration { generation: 1, reason } => reason.contains(expected),
         _ => false,
     };
     assert!(notices.iter().any(is_expected), "{notices:?}");
@@ -126,22 +126,22 @@ fn a_snapshot_can_be_taken_of_a_block_with_a_record() {
     let digest = batch.chain.block(number).expect("the batch has the block").record;
     plan.handle(Input::Done(Outcome::Appended(Ok(position))), NOW);
     let name = BlockName { slot: 1, number };
-    let expected = LoggedBlock { epoch: 0, position, name, digest };
+    let expected = LoggedBlock { generation: 0, position, name, digest };
     assert_eq!(plan.find_logged_block(&key(1, false)), Some(expected));
     assert_eq!(plan.find_logged_block(&key(0, false)), None);
 }
 
-/// Returns the epoch that a new ingester opens, or `None` if it follows the newest one.
-fn find_opened_epoch(found: FoundSnapshots, newest: Option<u64>) -> Option<u64> {
+/// Returns the generation that a new ingester opens, or `None` if it follows the newest one.
+fn find_opened_generation(found: FoundSnapshots, newest: Option<u64>) -> Option<u64> {
     let mut plan = plan(usize::MAX);
     loop {
         let outcome = match plan.next_action(NOW) {
             Action::CheckChain => Outcome::ChainChecked(Ok(Some(found))),
-            Action::FindEpoch => Outcome::EpochFound(Ok(newest)),
+            Action::FindGeneration => Outcome::GenerationFound(Ok(newest)),
             Action::RetainView => retain_root_view(&plan),
-            Action::WriteSnapshot(request) => return Some(request.epoch),
-            Action::OpenEpoch(epoch) => {
-                assert_eq!(Some(epoch), newest);
+            Action::WriteSnapshot(request) => return Some(request.generation),
+            Action::OpenGeneration(generation) => {
+                assert_eq!(Some(generation), newest);
                 return None;
             }
             other => panic!("{other:?}"),
@@ -151,16 +151,16 @@ fn find_opened_epoch(found: FoundSnapshots, newest: Option<u64>) -> Option<u64> 
 }
 
 #[test]
-fn a_deleted_epoch_is_not_numbered_again() {
-    let found = |logged_epoch| FoundSnapshots {
+fn a_deleted_generation_is_not_numbered_again() {
+    let found = |logged_generation| FoundSnapshots {
         genesis_hash: Hash::default(),
-        newest_epoch: 2,
-        logged_epoch,
+        newest_generation: 2,
+        logged_generation,
     };
-    assert_eq!(find_opened_epoch(found(Some(2)), Some(2)), None);
-    assert_eq!(find_opened_epoch(found(Some(2)), Some(1)), Some(3));
-    assert_eq!(find_opened_epoch(found(Some(2)), None), Some(3));
-    // Whether epoch 2 ever had a record is not known.
-    assert_eq!(find_opened_epoch(found(None), Some(1)), None);
-    assert_eq!(find_opened_epoch(found(None), None), Some(3));
+    assert_eq!(find_opened_generation(found(Some(2)), Some(2)), None);
+    assert_eq!(find_opened_generation(found(Some(2)), Some(1)), Some(3));
+    assert_eq!(find_opened_generation(found(Some(2)), None), Some(3));
+    // Whether generation 2 ever had a record is not known.
+    assert_eq!(find_opened_generation(found(None), Some(1)), None);
+    assert_eq!(find_opened_generation(found(None), None), Some(3));
 }

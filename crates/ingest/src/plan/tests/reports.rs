@@ -5,10 +5,10 @@ use crate::plan::{CheckedReport, KnownSnapshot, ReportOutcome};
 use crate::scan::ScanResult;
 
 /// A report of a replica that got past a message.
-fn report(epoch: u64, sequence: u64, what: &str, scan: Option<ScanResult>) -> Input {
+fn report(generation: u64, sequence: u64, what: &str, scan: Option<ScanResult>) -> Input {
     let report = FaultReport {
         cluster: "test".to_owned(),
-        epoch,
+        generation,
         sequence,
         record: u64::MAX,
         slot: u64::MAX,
@@ -24,7 +24,7 @@ fn damage_report(sequence: u64, last: u64) -> Input {
 }
 
 fn snapshot(position: u64) -> Input {
-    Input::Snapshot(KnownSnapshot { epoch: 0, position })
+    Input::Snapshot(KnownSnapshot { generation: 0, position })
 }
 
 /// Adds a block, which the next action appends.
@@ -65,7 +65,7 @@ fn a_report_of_an_intact_record_is_counted_once_and_changes_nothing() {
     assert_eq!(plan.needed_snapshot(), None);
     assert!(!plan.awaits_snapshot());
     append_block(&mut plan, 4, NOW);
-    assert_eq!(plan.counters().epochs_opened, 1);
+    assert_eq!(plan.counters().generations_opened, 1);
 }
 
 #[test]
@@ -76,9 +76,9 @@ fn a_damaged_record_needs_one_snapshot_behind_it_while_appends_continue() {
     assert_eq!(plan.needed_snapshot(), Some(3));
     assert_eq!(count_handled(&plan, ReportOutcome::Damaged), 1);
     append_block(&mut plan, 4, NOW);
-    // Snapshots before the damage, and of another epoch, are of no use.
+    // Snapshots before the damage, and of another generation, are of no use.
     plan.handle(snapshot(3), NOW);
-    plan.handle(Input::Snapshot(KnownSnapshot { epoch: 1, position: 9 }), NOW);
+    plan.handle(Input::Snapshot(KnownSnapshot { generation: 1, position: 9 }), NOW);
     assert_eq!(plan.needed_snapshot(), Some(3));
     append_block(&mut plan, 5, NOW);
     plan.handle(snapshot(6), NOW);
@@ -86,7 +86,7 @@ fn a_damaged_record_needs_one_snapshot_behind_it_while_appends_continue() {
     plan.handle(damage_report(1, 3), NOW);
     assert_eq!(plan.needed_snapshot(), None);
     append_block(&mut plan, 6, NOW);
-    assert_eq!(plan.counters().epochs_opened, 1);
+    assert_eq!(plan.counters().generations_opened, 1);
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn reports_of_no_position_of_the_followed_log_are_ignored() {
     for sequence in [end + 1, u64::MAX] {
         plan.handle(damage_report(sequence, sequence), NOW);
     }
-    for epoch in [1, u64::MAX] {
+    for generation in [1, u64::MAX] {
         let scan = Some(ScanResult::Damaged { last: 2 });
-        plan.handle(report(epoch, 1, "body", scan), NOW);
+        plan.handle(report(generation, 1, "body", scan), NOW);
     }
     assert_eq!(plan.counters().reports.iter().sum::<u64>(), 0);
     assert_eq!(plan.needed_snapshot(), None);
@@ -148,7 +148,7 @@ fn a_log_without_a_response_is_not_damaged() {
 #[test]
 fn a_report_is_handled_again_by_the_next_leader() {
     let mut plan = plan(usize::MAX);
-    follow(&mut plan, &epoch_with(&content(1, false)));
+    follow(&mut plan, &generation_with(&content(1, false)));
     plan.handle(frozen(1, Ok(content(1, false))), NOW);
     plan.handle(damage_report(0, 1), NOW);
     assert_eq!(plan.needed_snapshot(), None);
@@ -174,7 +174,7 @@ fn a_snapshot_after_a_difference_is_of_an_own_block() {
     let source = BlockSource::new(&block, &block_info(1), 1);
     let other = EncodedBlock::new(&source).expect("a record");
     let mut plan = plan(usize::MAX);
-    follow(&mut plan, &epoch_with(&other));
+    follow(&mut plan, &generation_with(&other));
     for slot in 1..=2 {
         plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
     }
@@ -187,7 +187,7 @@ fn a_snapshot_after_a_difference_is_of_an_own_block() {
 }
 
 #[test]
-fn a_log_that_grows_without_a_whole_record_gets_a_new_epoch() {
+fn a_log_that_grows_without_a_whole_record_gets_a_new_generation() {
     let mut plan = leader(3);
     let unreadable = |last| report(0, 1, "body", Some(ScanResult::Unreadable { last }));
     for _ in 0..100 {
@@ -218,7 +218,7 @@ fn thousands_of_reports_do_not_delay_an_append() {
         }
         append_block(&mut plan, slot, NOW);
     }
-    assert_eq!(plan.counters().epochs_opened, 1);
+    assert_eq!(plan.counters().generations_opened, 1);
 }
 
 /// The messages of a batch as the log stores them, with a damage of the last one.
@@ -255,8 +255,8 @@ fn a_leader_continues_behind_a_damage_of_its_own_record() {
                 }
                 assert_eq!(after, batch.after, "it reads the damaged record again");
             }
-            Action::FindEpoch => {
-                plan.handle(Input::Done(Outcome::EpochFound(Ok(Some(0)))), now);
+            Action::FindGeneration => {
+                plan.handle(Input::Done(Outcome::GenerationFound(Ok(Some(0)))), now);
             }
             Action::Wait(until) => elapsed = until.expect("a time"),
             other => panic!("{other:?}"),
@@ -266,7 +266,7 @@ fn a_leader_continues_behind_a_damage_of_its_own_record() {
 }
 
 #[test]
-fn a_log_that_stores_only_damaged_records_gets_a_new_epoch() {
+fn a_log_that_stores_only_damaged_records_gets_a_new_generation() {
     let mut plan = plan(usize::MAX);
     lead(&mut plan);
     let mut stored: Vec<StoredMessage> = Vec::new();
@@ -285,7 +285,7 @@ fn a_log_that_stores_only_damaged_records_gets_a_new_epoch() {
                 read_after = batch.after;
                 Outcome::Appended(Ok(batch.chain.position()))
             }
-            Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
+            Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
             Action::RetainView => {
                 assert_eq!(plan.counters().passed_damages, 3);
                 return;
@@ -305,5 +305,5 @@ fn a_log_that_stores_only_damaged_records_gets_a_new_epoch() {
             stored.iter().filter(|it| it.sequence > read_after).cloned().collect();
         read.into_iter().for_each(|message| plan.handle(Input::Message(message), now));
     }
-    panic!("no epoch is opened");
+    panic!("no generation is opened");
 }

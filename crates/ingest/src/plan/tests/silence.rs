@@ -14,7 +14,7 @@ fn an_outage_is_reported_once_and_appends_resume_after_it() {
         let outcome = match plan.next_action(now) {
             Action::Append(_) => Outcome::Appended(Err(AppendFailure::Unknown)),
             Action::AskTail => Outcome::TailRead(Err(())),
-            Action::FindEpoch => Outcome::EpochFound(Err(())),
+            Action::FindGeneration => Outcome::GenerationFound(Err(())),
             Action::Wait(until) => {
                 elapsed = until.expect("a time");
                 continue;
@@ -42,7 +42,7 @@ fn an_outage_is_reported_once_and_appends_resume_after_it() {
                 return;
             }
             Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last: 1 })),
-            Action::FindEpoch => Outcome::EpochFound(Ok(Some(0))),
+            Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
             Action::Wait(until) => {
                 elapsed = until.expect("a time");
                 continue;

@@ -1,6 +1,6 @@
-//! The epochs before the followed one: their removal by age, and when the log has no space for the next.
+//! The generations before the followed one: their removal by age, and when the log has no space for the next.
 //!
-//! Not here: old messages of the followed epoch ([`Log::remove_old`]), when the leader looks (`upkeep`).
+//! Not here: old messages of the followed generation ([`Log::remove_old`]), when the leader looks (`upkeep`).
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use tokio::time::timeout;
 /// Time limit of the read of a first record. The log may count a message that it lost.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The epochs before a followed one, with the findings of earlier looks.
+/// The generations before a followed one, with the findings of earlier looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OldEpochs {
-    /// The followed epoch.
+pub(crate) struct OldGenerations {
+    /// The followed generation.
     pub(crate) followed: u64,
     /// Time of its first record in milliseconds since 1970.
     start_ms: Option<u64>,
     are_removed: bool,
 }
 
-impl OldEpochs {
-    /// The epochs before this one, about which nothing is known.
+impl OldGenerations {
+    /// The generations before this one, about which nothing is known.
     pub(crate) fn before(followed: u64) -> Self {
         Self { followed, ..Self::default() }
     }
@@ -44,19 +44,19 @@ impl OldEpochs {
         }
         let age_ms = self.start_ms.map(|start| now_ms.saturating_sub(start));
         if age_ms.is_some_and(|age| u128::from(age) >= max_age.as_millis()) {
-            let removed = space.remove_epochs_below(self.followed).await?;
+            let removed = space.remove_generations_below(self.followed).await?;
             self.are_removed = true;
             if removed > 0 {
-                let epoch = self.followed;
-                tracing::info!(epoch, removed, "old epochs of the log were removed");
+                let generation = self.followed;
+                tracing::info!(generation, removed, "old generations of the log were removed");
             }
         }
         Ok(self)
     }
 }
 
-/// Returns the time at which the first record of an epoch was made, in milliseconds since 1970: 0 if the limits of the
-/// log have removed it already, and `None` if it cannot be read.
+/// Returns the time at which the first record of a generation was made, in milliseconds since 1970: 0 if the limits of
+/// the log have removed it already, and `None` if it cannot be read.
 async fn read_start_ms(log: &dyn Log) -> Result<Option<u64>, LogError> {
     let mut reader = log.read(0).await?;
     let Ok(read) = timeout(READ_TIMEOUT, reader.next()).await else { return Ok(None) };
@@ -71,29 +71,33 @@ async fn read_start_ms(log: &dyn Log) -> Result<Option<u64>, LogError> {
     }
 }
 
-/// Creates an epoch. If the log has no space for it, removes the epochs that are older than the newest one first.
+/// Creates a generation. If the log has no space for it, removes the generations that are older than the newest one
+/// first.
 ///
 /// # Errors
 ///
-/// Those of the log. If older epochs do not help, the error of the creation.
-pub(crate) async fn create_epoch(space: &dyn LogSpace, epoch: u64) -> Result<(), LogError> {
-    let err = match space.create_epoch(epoch).await {
+/// Those of the log. If older generations do not help, the error of the creation.
+pub(crate) async fn create_generation(
+    space: &dyn LogSpace,
+    generation: u64,
+) -> Result<(), LogError> {
+    let err = match space.create_generation(generation).await {
         Ok(_) => return Ok(()),
         Err(err) if err.lacks_space() => err,
         Err(err) => return Err(err),
     };
     // Replicas still serve from the newest one.
-    let newest = space.newest_epoch().await?.unwrap_or(0).min(epoch);
-    let removed = space.remove_epochs_below(newest).await?;
+    let newest = space.newest_generation().await?.unwrap_or(0).min(generation);
+    let removed = space.remove_generations_below(newest).await?;
     if removed == 0 {
         return Err(err);
     }
     tracing::warn!(
-        epoch,
+        generation,
         removed,
-        "old epochs of the log were removed to make space for a new one"
+        "old generations of the log were removed to make space for a new one"
     );
-    space.create_epoch(epoch).await.map(drop)
+    space.create_generation(generation).await.map(drop)
 }
 
 #[cfg(test)]
@@ -111,42 +115,48 @@ mod tests {
 
     use super::*;
 
-    /// A log on servers that have space for some epochs.
+    /// A log on servers that have space for some generations.
     struct SmallSpace {
         space: MemoryLogSpace,
-        epochs_max: usize,
+        generations_max: usize,
     }
 
     impl SmallSpace {
-        fn has_epoch(&self, epoch: u64) -> BoxFuture<'_, bool> {
-            Box::pin(async move { self.space.open_epoch(epoch).await.is_ok() })
+        fn has_generation(&self, generation: u64) -> BoxFuture<'_, bool> {
+            Box::pin(async move { self.space.open_generation(generation).await.is_ok() })
         }
     }
 
     impl LogSpace for SmallSpace {
-        fn newest_epoch(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
-            self.space.newest_epoch()
+        fn newest_generation(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
+            self.space.newest_generation()
         }
 
-        fn create_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<bool, LogError>> {
+        fn create_generation(&self, generation: u64) -> BoxFuture<'_, Result<bool, LogError>> {
             Box::pin(async move {
-                let mut epochs = 0;
-                for other in 0..epoch {
-                    epochs += usize::from(self.has_epoch(other).await);
+                let mut generations = 0;
+                for other in 0..generation {
+                    generations += usize::from(self.has_generation(other).await);
                 }
-                if epochs == self.epochs_max {
-                    return Err(LogError::with_no_space("log", "create an epoch", "no space"));
+                if generations == self.generations_max {
+                    return Err(LogError::with_no_space("log", "create a generation", "no space"));
                 }
-                self.space.create_epoch(epoch).await
+                self.space.create_generation(generation).await
             })
         }
 
-        fn remove_epochs_below(&self, epoch: u64) -> BoxFuture<'_, Result<usize, LogError>> {
-            self.space.remove_epochs_below(epoch)
+        fn remove_generations_below(
+            &self,
+            generation: u64,
+        ) -> BoxFuture<'_, Result<usize, LogError>> {
+            self.space.remove_generations_below(generation)
         }
 
-        fn open_epoch(&self, epoch: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
-            self.space.open_epoch(epoch)
+        fn open_generation(
+            &self,
+            generation: u64,
+        ) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
+            self.space.open_generation(generation)
         }
 
         fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>> {
@@ -155,21 +165,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn old_epochs_make_space_for_a_new_one() {
-        let space = SmallSpace { space: MemoryLogSpace::new(), epochs_max: 2 };
-        for epoch in 0..=2 {
-            create_epoch(&space, epoch).await.expect("the oldest one is removed");
+    async fn old_generations_make_space_for_a_new_one() {
+        let space = SmallSpace { space: MemoryLogSpace::new(), generations_max: 2 };
+        for generation in 0..=2 {
+            create_generation(&space, generation).await.expect("the oldest one is removed");
         }
-        assert!(!space.has_epoch(0).await);
-        assert!(space.has_epoch(1).await && space.has_epoch(2).await);
+        assert!(!space.has_generation(0).await);
+        assert!(space.has_generation(1).await && space.has_generation(2).await);
     }
 
     #[tokio::test]
-    async fn the_newest_epoch_stays_without_space() {
-        let space = SmallSpace { space: MemoryLogSpace::new(), epochs_max: 1 };
-        create_epoch(&space, 0).await.expect("there is space for one");
-        let err = create_epoch(&space, 1).await.expect_err("replicas read epoch 0");
-        assert!(err.lacks_space() && space.has_epoch(0).await, "{err}");
+    async fn the_newest_generation_stays_without_space() {
+        let space = SmallSpace { space: MemoryLogSpace::new(), generations_max: 1 };
+        create_generation(&space, 0).await.expect("there is space for one");
+        let err = create_generation(&space, 1).await.expect_err("replicas read generation 0");
+        assert!(err.lacks_space() && space.has_generation(0).await, "{err}");
     }
 
     fn first_record(made_at_ms: u64) -> Vec<LogMessage> {
@@ -186,26 +196,26 @@ mod tests {
         vec![LogMessage::head(encode_snapshot(&record).head)]
     }
 
-    /// Opens epoch 1 after epoch 0, and checks when epoch 0 is removed.
+    /// Opens generation 1 after generation 0, and checks when generation 0 is removed.
     async fn check_removal(space: &dyn LogSpace) -> Arc<dyn Log> {
-        for epoch in 0..=1 {
-            space.create_epoch(epoch).await.expect("a new epoch");
+        for generation in 0..=1 {
+            space.create_generation(generation).await.expect("a new generation");
         }
-        let log = space.open_epoch(1).await.expect("it exists");
+        let log = space.open_generation(1).await.expect("it exists");
         log.append(0, first_record(1_000)).await.expect("it is empty");
-        let old = OldEpochs::before(1);
+        let old = OldGenerations::before(1);
         let max_age = Duration::from_secs(60);
         let known = old.remove_aged(space, &*log, max_age, 60_999).await.expect("a look");
-        assert_eq!(known, OldEpochs { start_ms: Some(1_000), ..old });
-        assert!(space.open_epoch(0).await.is_ok());
+        assert_eq!(known, OldGenerations { start_ms: Some(1_000), ..old });
+        assert!(space.open_generation(0).await.is_ok());
         let known = known.remove_aged(space, &*log, max_age, 61_000).await.expect("a look");
-        assert!(known.are_removed && space.open_epoch(0).await.is_err());
-        assert_eq!(space.newest_epoch().await.expect("a list"), Some(1));
+        assert!(known.are_removed && space.open_generation(0).await.is_err());
+        assert_eq!(space.newest_generation().await.expect("a list"), Some(1));
         log
     }
 
     #[tokio::test]
-    async fn an_old_epoch_is_removed_after_the_age_limit() {
+    async fn an_old_generation_is_removed_after_the_age_limit() {
         let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store in memory");
         let config = LogConfig {
             url: "memory:".to_owned(),
@@ -220,7 +230,7 @@ mod tests {
         let space = MemoryLogSpace::new();
         let log = check_removal(&space).await;
         // The limits have removed the first record.
-        space.empty_epoch(1);
+        space.empty_generation(1);
         assert_eq!(read_start_ms(&*log).await.expect("a look"), Some(0));
     }
 }

@@ -1,4 +1,4 @@
-//! The log of one epoch: one append at a time, and any number of readers.
+//! The log of one generation: one append at a time, and any number of readers.
 //!
 //! Invariant: [`tail`](Log::tail) reads the extent from the stream's leader. It may end within a batch that the leader
 //! is storing; a request for a message waits for the rest of it. So an extent that is the same before and after that
@@ -16,8 +16,8 @@ use tokio::time::sleep;
 
 use super::appender::Appender;
 use super::connection::Connection;
-use super::epoch::Epoch;
-use super::epoch_stream::EpochStream;
+use super::generation::Generation;
+use super::generation_stream::GenerationStream;
 use super::reader::{EXTENT_CHECK_INTERVAL, EXTENT_CHECKS, NatsReader};
 use crate::error::{AppendError, LogError};
 use crate::log::{Log, LogReader};
@@ -27,9 +27,9 @@ use crate::message::{LogMessage, Tail};
 const TAIL_TRIES: usize = 10;
 const TAIL_ATTEMPT: &str = "read the end of the log";
 
-/// An epoch with the connection of its only appender.
-pub(super) struct EpochLog {
-    epoch: Arc<Epoch>,
+/// A generation with the connection of its only appender.
+pub(super) struct GenerationLog {
+    generation: Arc<Generation>,
     appender: Mutex<Appender>,
     known_end: KnownEnd,
 }
@@ -55,14 +55,14 @@ impl KnownEnd {
     }
 }
 
-impl EpochLog {
+impl GenerationLog {
     pub(super) async fn open(
         connection: Connection,
-        stream: EpochStream,
+        stream: GenerationStream,
     ) -> Result<Self, LogError> {
-        let epoch = Arc::new(Epoch::open(connection, stream).await?);
-        let appender = Appender::open(Arc::clone(&epoch)).await?;
-        Ok(Self { epoch, appender: Mutex::new(appender), known_end: KnownEnd::default() })
+        let generation = Arc::new(Generation::open(connection, stream).await?);
+        let appender = Appender::open(Arc::clone(&generation)).await?;
+        Ok(Self { generation, appender: Mutex::new(appender), known_end: KnownEnd::default() })
     }
 
     async fn append_batch(&self, after: u64, batch: Vec<LogMessage>) -> Result<u64, AppendError> {
@@ -79,13 +79,13 @@ impl EpochLog {
 
     /// Asks the stream's leader for its state. An extent that ends too early is requested again.
     async fn find_settled_extent(&self) -> Result<Stream, LogError> {
-        let mut stream = self.epoch.stream_info(TAIL_ATTEMPT).await?;
+        let mut stream = self.generation.stream_info(TAIL_ATTEMPT).await?;
         for _ in 1..EXTENT_CHECKS {
             if !self.known_end.is_after(stream.cached_info().state.last_sequence) {
                 break;
             }
             sleep(EXTENT_CHECK_INTERVAL).await;
-            stream = self.epoch.stream_info(TAIL_ATTEMPT).await?;
+            stream = self.generation.stream_info(TAIL_ATTEMPT).await?;
         }
         Ok(stream)
     }
@@ -100,28 +100,28 @@ impl EpochLog {
                 return Ok(empty_tail(state));
             }
             self.await_batch(&stream).await?;
-            stream = self.epoch.stream_info(TAIL_ATTEMPT).await?;
+            stream = self.generation.stream_info(TAIL_ATTEMPT).await?;
             if stream.cached_info().state.last_sequence == last {
                 return Ok(Tail { first, last });
             }
         }
         let reason = format!("it grew {TAIL_TRIES} times");
-        Err(self.epoch.connection.error_with_reason(TAIL_ATTEMPT, reason))
+        Err(self.generation.connection.error_with_reason(TAIL_ATTEMPT, reason))
     }
 
     /// Waits until the stream's leader has stored the batch that it is storing. Any server responds to a direct get,
     /// even one that is behind, so this is a request to the leader.
     async fn await_batch(&self, stream: &Stream) -> Result<(), LogError> {
-        let subject = &self.epoch.stream.head_subject;
+        let subject = &self.generation.stream.head_subject;
         match stream.get_last_raw_message_by_subject(subject).await {
             Ok(_) => Ok(()),
             Err(err) if err.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(()),
-            Err(err) => Err(self.epoch.connection.error(TAIL_ATTEMPT, err)),
+            Err(err) => Err(self.generation.connection.error(TAIL_ATTEMPT, err)),
         }
     }
 }
 
-impl Log for EpochLog {
+impl Log for GenerationLog {
     fn append(
         &self,
         after: u64,
@@ -135,7 +135,7 @@ impl Log for EpochLog {
     }
 
     fn read(&self, after: u64) -> BoxFuture<'_, Result<Box<dyn LogReader>, LogError>> {
-        let reader = NatsReader::new(Arc::clone(&self.epoch), after);
+        let reader = NatsReader::new(Arc::clone(&self.generation), after);
         Box::pin(async move { Ok(Box::new(reader) as Box<dyn LogReader>) })
     }
 }

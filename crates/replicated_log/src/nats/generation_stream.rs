@@ -1,6 +1,6 @@
-//! Names and settings of the stream of an epoch.
+//! Names and settings of the stream of a generation.
 //!
-//! The stream `hydrant-<cluster>-<epoch>` has two subjects, `<stream>.head` and `<stream>.body`: the subject of a
+//! The stream `hydrant-<cluster>-<generation>` has two subjects, `<stream>.head` and `<stream>.body`: the subject of a
 //! message is its kind.
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
@@ -8,17 +8,17 @@ use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, Stor
 use crate::config::LogConfig;
 use crate::message::MessageKind;
 
-/// The names of an epoch's stream.
+/// The names of a generation's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct EpochStream {
+pub(super) struct GenerationStream {
     pub(super) name: String,
     pub(super) head_subject: String,
     body_subject: String,
 }
 
-impl EpochStream {
-    pub(super) fn new(cluster: &str, epoch: u64) -> Self {
-        let name = format!("{}{epoch}", name_prefix(cluster));
+impl GenerationStream {
+    pub(super) fn new(cluster: &str, generation: u64) -> Self {
+        let name = format!("{}{generation}", name_prefix(cluster));
         Self { head_subject: format!("{name}.head"), body_subject: format!("{name}.body"), name }
     }
 
@@ -70,12 +70,12 @@ impl EpochStream {
     }
 }
 
-/// Returns the epoch in the name of a stream, or `None` if it is not a stream of the cluster.
-pub(super) fn parse_epoch(cluster: &str, stream_name: &str) -> Option<u64> {
+/// Returns the generation in the name of a stream, or `None` if it is not a stream of the cluster.
+pub(super) fn parse_generation(cluster: &str, stream_name: &str) -> Option<u64> {
     let digits = stream_name.strip_prefix(&name_prefix(cluster))?;
-    let epoch = digits.parse::<u64>().ok()?;
+    let generation = digits.parse::<u64>().ok()?;
     // Other spellings of the number are not names that this crate gives.
-    (epoch.to_string() == digits).then_some(epoch)
+    (generation.to_string() == digits).then_some(generation)
 }
 
 fn name_prefix(cluster: &str) -> String {
@@ -89,19 +89,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_epoch_is_parsed_from_the_name() {
-        let stream = EpochStream::new("main-net", 12);
-        assert_eq!(parse_epoch("main-net", &stream.name), Some(12));
-        assert_eq!(parse_epoch("main", &stream.name), None);
+    fn a_generation_is_parsed_from_the_name() {
+        let stream = GenerationStream::new("main-net", 12);
+        assert_eq!(parse_generation("main-net", &stream.name), Some(12));
+        assert_eq!(parse_generation("main", &stream.name), None);
         for other in ["hydrant-main-net-", "hydrant-main-net-+1", "hydrant-main-net-01", "KV_main"]
         {
-            assert_eq!(parse_epoch("main-net", other), None, "{other}");
+            assert_eq!(parse_generation("main-net", other), None, "{other}");
         }
     }
 
     #[test]
     fn the_subject_is_the_kind() {
-        let stream = EpochStream::new("c", 0);
+        let stream = GenerationStream::new("c", 0);
         for kind in [MessageKind::Head, MessageKind::Body] {
             assert_eq!(stream.find_kind(stream.subject(kind)), Some(kind));
         }
@@ -119,14 +119,14 @@ mod tests {
             in_flight_bytes: 4 << 20,
             request_timeout: Duration::from_secs(5),
         };
-        let stream = EpochStream::new("c", 0);
+        let stream = GenerationStream::new("c", 0);
         let settings = stream.settings(&config, "x");
         assert_eq!(settings.max_bytes, i64::MAX);
         assert_eq!(stream.find_unusable_setting(&settings), None);
         let without_batches = Config { allow_atomic_publish: false, ..settings.clone() };
         let reason = stream.find_unusable_setting(&without_batches);
         assert_eq!(reason, Some("it does not allow atomic batches"));
-        let other = EpochStream::new("c", 1);
+        let other = GenerationStream::new("c", 1);
         assert_eq!(other.find_unusable_setting(&settings), Some("it has other subjects"));
     }
 }

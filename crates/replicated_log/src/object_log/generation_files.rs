@@ -1,6 +1,7 @@
-//! The objects of one epoch: reading, listing, errors that name the object, and the newest sequence of this process.
+//! The objects of one generation: reading, listing, errors that name the object, and the newest sequence of this
+//! process.
 //!
-//! Not here: their order of creation (`epoch_log`), following their end (`reader`).
+//! Not here: their order of creation (`generation_log`), following their end (`reader`).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,9 +17,9 @@ use super::keys::{format_batch_dir, format_batch_key, format_marker_key, parse_n
 use crate::error::LogError;
 use crate::message::LogMessage;
 
-/// The objects of one instance of an epoch.
+/// The objects of one instance of a generation.
 #[derive(Debug)]
-pub(super) struct EpochFiles {
+pub(super) struct GenerationFiles {
     pub(super) depot: Depot,
     marker_key: String,
     batch_dir: String,
@@ -59,30 +60,30 @@ pub(super) struct ListPage {
     pub(super) is_last: bool,
 }
 
-impl EpochFiles {
-    /// Reads the marker of an epoch. Returns `None` if the epoch does not exist.
+impl GenerationFiles {
+    /// Reads the marker of a generation. Returns `None` if the generation does not exist.
     pub(super) async fn open(
         depot: &Depot,
         cluster: &str,
-        epoch: u64,
+        generation: u64,
     ) -> Result<Option<Self>, LogError> {
-        let marker_key = format_marker_key(cluster, epoch);
+        let marker_key = format_marker_key(cluster, generation);
         let instance = read_marker(depot, &marker_key).await?;
         Ok(instance.map(|instance| Self {
             depot: depot.clone(),
-            batch_dir: format_batch_dir(cluster, epoch, instance),
+            batch_dir: format_batch_dir(cluster, generation, instance),
             marker_key,
             instance,
             ends: watch::Sender::new(0),
         }))
     }
 
-    /// Random number of the epoch's creation.
+    /// Random number of the generation's creation.
     pub(super) const fn instance(&self) -> [u8; 16] {
         self.instance
     }
 
-    /// Returns whether the epoch is still the one that was opened.
+    /// Returns whether the generation is still the one that was opened.
     pub(super) async fn is_current(&self) -> Result<bool, LogError> {
         let found = read_marker(&self.depot, &self.marker_key).await?;
         Ok(found == Some(self.instance))
@@ -107,7 +108,7 @@ impl EpochFiles {
         format_batch_key(&self.batch_dir, first)
     }
 
-    /// Returns the name of the epoch's directory in errors.
+    /// Returns the name of the generation's directory in errors.
     pub(super) fn name(&self) -> String {
         format!("{}/{}", self.depot.name(), self.batch_dir)
     }
@@ -225,15 +226,15 @@ pub(super) fn read_clock_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Reads the instance of an epoch. Returns `None` if there is no marker.
+/// Reads the instance of a generation. Returns `None` if there is no marker.
 async fn read_marker(depot: &Depot, key: &str) -> Result<Option<[u8; 16]>, LogError> {
     let name = || format!("{}/{key}", depot.name());
     match depot.get(key, MARKER_BYTES + 1).await {
         Ok(bytes) => decode_marker(&bytes)
             .map(Some)
-            .map_err(|error| describe_damage(name(), "open the epoch", &error)),
+            .map_err(|error| describe_damage(name(), "open the generation", &error)),
         Err(DepotError::NotFound { .. }) => Ok(None),
-        Err(error) => Err(describe_failure(name(), "open the epoch", error)),
+        Err(error) => Err(describe_failure(name(), "open the generation", error)),
     }
 }
 

@@ -1,15 +1,15 @@
-//! Streams of old epochs: the disk space that they reserve, and their removal.
+//! Streams of old generations: the disk space that they reserve, and their removal.
 //!
 //! A server reserves `max_bytes` of its disk for a stream when it creates the stream. So the stream of an old
-//! epoch takes the space of the next one, although it is far below its limit and nothing is appended to it.
-//! Not here: when an epoch is old (the leading writer).
+//! generation takes the space of the next one, although it is far below its limit and nothing is appended to it.
+//! Not here: when a generation is old (the leading writer).
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind};
 
 use super::connection::Connection;
-use super::epoch::is_missing;
-use super::epoch_stream::EpochStream;
+use super::generation::is_missing;
+use super::generation_stream::GenerationStream;
 use crate::error::LogError;
 
 /// The least limit of an old stream. A limit of zero would mean none.
@@ -18,7 +18,7 @@ const BYTES_MAX_MIN: u64 = 1 << 20;
 /// Lowers the size limits of streams to their size. The servers no longer reserve more than that.
 pub(super) async fn lower_size_limits(
     connection: &Connection,
-    streams: impl IntoIterator<Item = EpochStream>,
+    streams: impl IntoIterator<Item = GenerationStream>,
 ) -> Result<(), LogError> {
     for stream in streams {
         let attempt = || format!("lower the size limit of stream {}", stream.name);
@@ -36,7 +36,11 @@ pub(super) async fn lower_size_limits(
         let updated = connection.context.update_stream(settings).await;
         updated.map_err(|err| connection.error(attempt(), err))?;
         let stream = &stream.name;
-        tracing::info!(%stream, max_bytes, "lowered the size limit of an old epoch of the log");
+        tracing::info!(
+            %stream,
+            max_bytes,
+            "lowered the size limit of an old generation of the log"
+        );
     }
     Ok(())
 }
@@ -44,7 +48,7 @@ pub(super) async fn lower_size_limits(
 /// Deletes streams. Returns the number of those that existed.
 pub(super) async fn delete_streams(
     connection: &Connection,
-    streams: impl IntoIterator<Item = EpochStream>,
+    streams: impl IntoIterator<Item = GenerationStream>,
 ) -> Result<usize, LogError> {
     let mut deleted = 0;
     for stream in streams {

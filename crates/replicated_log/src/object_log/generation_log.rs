@@ -1,4 +1,4 @@
-//! One epoch as a log of objects: appending, finding the end, removing old batches.
+//! One generation as a log of objects: appending, finding the end, removing old batches.
 //!
 //! Create-if-absent is the fence. A batch is named by its first sequence, and batches never change. So all writers
 //! that know the end of the log try to create the same object, and one of them succeeds.
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::batch_object::{BATCH_BYTES_MAX, BatchHeader, encode_batch};
-use super::epoch_files::{Batch, EpochFiles, is_full, read_clock_ms};
+use super::generation_files::{Batch, GenerationFiles, is_full, read_clock_ms};
 use super::reader::{ObjectReader, ReadSettings};
 use super::retention::{EarlierEnd, Retention, remove_aged};
 use crate::error::{AppendError, LogError};
@@ -31,10 +31,10 @@ pub(super) const KNOWN_END_TIMEOUT: Duration = Duration::from_secs(10);
 /// Attempts to read the newest batch, which another process may remove after it was listed.
 const FIND_END_ATTEMPTS: u32 = 4;
 
-/// One epoch of a log in a directory or bucket, and the end of the log as one writer knows it.
+/// One generation of a log in a directory or bucket, and the end of the log as one writer knows it.
 #[derive(Debug)]
-pub(super) struct EpochLog {
-    files: Arc<EpochFiles>,
+pub(super) struct GenerationLog {
+    files: Arc<GenerationFiles>,
     known_end: Mutex<Option<KnownEnd>>,
     retention: Retention,
     /// The end in a list before, for the removal of old batches.
@@ -49,7 +49,7 @@ struct KnownEnd {
     first: u64,
     /// Last sequence of the newest batch. 0 in an empty log.
     last: u64,
-    /// Time of the last list. Appends do not renew it, so a writer notices that its epoch was deleted.
+    /// Time of the last list. Appends do not renew it, so a writer notices that its generation was deleted.
     listed_at: Instant,
 }
 
@@ -59,9 +59,9 @@ impl KnownEnd {
     }
 }
 
-impl EpochLog {
+impl GenerationLog {
     pub(super) fn new(
-        files: Arc<EpochFiles>,
+        files: Arc<GenerationFiles>,
         retention: Retention,
         read_settings: ReadSettings,
     ) -> Self {
@@ -171,7 +171,7 @@ impl EpochLog {
     async fn read_newest_batch(&self) -> Result<Option<Batch>, LogError> {
         if !self.files.is_current().await? {
             let name = self.files.name();
-            return Err(LogError::with_reason(name, "find its end", "the epoch was deleted"));
+            return Err(LogError::with_reason(name, "find its end", "the generation was deleted"));
         }
         for _ in 0..FIND_END_ATTEMPTS {
             let hint = self.known_end.lock().map_or(0, |end| end.first);
@@ -204,7 +204,7 @@ impl EpochLog {
     }
 }
 
-impl Log for EpochLog {
+impl Log for GenerationLog {
     fn append(
         &self,
         after: u64,
