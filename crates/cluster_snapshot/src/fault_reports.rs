@@ -5,10 +5,10 @@
 //! | `faults/<cluster>/<generation>-<sequence>` | lines `key=value`: the fields of [`FaultReport`] |
 //!
 //! Numbers in the name have leading zeros. Replicas that stop at the same message write one object. A reader ignores
-//! keys that it does not know. The key of the generation is `generation`. A report is of no more interest once a newer
-//! generation of the log has its first record.
-//! Not here: when a replica reports (`replica`), and the reaction of the leader (`ingest`): it opens a generation from
-//! a snapshot of its own root, once that is above [`FaultReport::slot`].
+//! keys that it does not know. A report is of no more interest once a newer generation of the log has its first record.
+//! Invariant: a report is the word of one replica. Only its position counts, which the leader checks in the log.
+//! Not here: when a replica reports (`replica`), and the reaction of the leader (`ingest`): it writes a snapshot of a
+//! block behind the fault.
 
 use std::collections::HashMap;
 
@@ -18,6 +18,51 @@ const ROOT: &str = "faults";
 const VERSION: u64 = 1;
 /// Maximum bytes of a report.
 pub const FAULT_REPORT_BYTES_MAX: usize = 1_024;
+/// Maximum bytes of the name of a fault.
+const FAULT_NAME_BYTES_MAX: usize = 32;
+
+/// The part of a log that a mendable fault is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultScope {
+    /// The stored messages, or their chain. Each reader of the log can find the fault.
+    Messages,
+    /// The blocks and marks that the records describe. Only a replica, which has the state, can find the fault.
+    Chain,
+}
+
+/// The faults that a snapshot of a block behind them mends, by their names in `hydrant_log_faults_total{fault}`.
+/// Replicas report these only, and the leader acts on these only. After any other fault, the records behind a snapshot
+/// have the same fault again, or a loss of the log is the cause, which the leader finds itself.
+pub const MENDABLE_FAULTS: [(&str, FaultScope); 20] = [
+    ("damaged", FaultScope::Messages),
+    ("missing", FaultScope::Messages),
+    ("body", FaultScope::Messages),
+    ("digest", FaultScope::Messages),
+    ("value", FaultScope::Messages),
+    ("order", FaultScope::Messages),
+    ("length", FaultScope::Messages),
+    ("number", FaultScope::Messages),
+    ("chain", FaultScope::Messages),
+    ("term", FaultScope::Messages),
+    ("first_record", FaultScope::Chain),
+    ("parent", FaultScope::Chain),
+    ("sum", FaultScope::Chain),
+    ("bank_hash", FaultScope::Chain),
+    ("mark", FaultScope::Chain),
+    ("final_reverted", FaultScope::Chain),
+    ("other_chain", FaultScope::Chain),
+    ("tips", FaultScope::Chain),
+    ("jump", FaultScope::Chain),
+    ("unrooted", FaultScope::Chain),
+];
+
+impl FaultScope {
+    /// Returns the scope of the fault with this name, or `None` if no snapshot mends it.
+    pub fn from_fault(name: &str) -> Option<Self> {
+        let found = MENDABLE_FAULTS.iter().find(|(mendable, _)| *mendable == name);
+        found.map(|(_, scope)| *scope)
+    }
+}
 
 /// A fault of the log after which a replica found no way to continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,18 +96,19 @@ pub fn parse_fault_report_key(key: &str) -> Option<(u64, u64)> {
     let (root, cluster) = dir.split_once('/')?;
     let (generation, sequence) = name.split_once('-')?;
     let numbers = (generation.parse().ok()?, sequence.parse().ok()?);
-    let is_report = root == ROOT && format_key(cluster, numbers.0, numbers.1) == key;
+    let is_report = root == ROOT && fault_report_key(cluster, numbers.0, numbers.1) == key;
     is_report.then_some(numbers)
 }
 
-fn format_key(cluster: &str, generation: u64, sequence: u64) -> String {
+/// Returns the key of the report of a position. Keys of a generation are in the order of their sequences.
+pub fn fault_report_key(cluster: &str, generation: u64, sequence: u64) -> String {
     format!("{}/{generation:010}-{sequence:020}", fault_report_dir(cluster))
 }
 
 impl FaultReport {
     /// Returns the key of the object.
     pub fn key(&self) -> String {
-        format_key(&self.cluster, self.generation, self.sequence)
+        fault_report_key(&self.cluster, self.generation, self.sequence)
     }
 
     /// Returns the content of the object.
@@ -73,6 +119,13 @@ impl FaultReport {
             "version={VERSION}\ncluster={cluster}\ngeneration={generation}\nsequence={sequence}\nrecord={record}\n\
              slot={slot}\nconfirmed={confirmed}\nwhat={what}\nmade_at_ms={made_at_ms}\n"
         )
+    }
+
+    /// Parses the object with this key. Returns `None` for another version, if a value is missing, and if the report
+    /// belongs to another key.
+    pub fn from_object(key: &str, body: &[u8]) -> Option<Self> {
+        let report = Self::parse(std::str::from_utf8(body).ok()?)?;
+        (report.key() == key).then_some(report)
     }
 
     /// Parses the content of an object. Returns `None` for another version, and if a value is missing.
@@ -89,10 +142,16 @@ impl FaultReport {
             record: number("record")?,
             slot: number("slot")?,
             confirmed: number("confirmed")?,
-            what: word("what")?,
+            what: word("what").filter(|name| is_fault_name(name))?,
             made_at_ms: number("made_at_ms")?,
         })
     }
+}
+
+/// Whether a text has the form of a fault's name. The programs' logs repeat no other text of a report.
+fn is_fault_name(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+    !text.is_empty() && text.len() <= FAULT_NAME_BYTES_MAX && text.bytes().all(is_allowed)
 }
 
 #[cfg(test)]
@@ -129,9 +188,31 @@ mod tests {
         let newer = text.replace("version=1", "version=2");
         let without_slot = text.replace("\nslot=1000", "");
         let no_number = text.replace("generation=3", "generation=x");
-        for other in ["", &newer, &without_slot, &no_number] {
+        let no_name = text.replace("what=sum", "what=sum\u{1b}[2J");
+        let long_name = text.replace("what=sum", &format!("what={}", "s".repeat(33)));
+        for other in ["", &newer, &without_slot, &no_number, &no_name, &long_name] {
             assert_eq!(FaultReport::parse(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_report_belongs_to_its_key() {
+        let report = report();
+        let body = report.to_text();
+        let key = report.key();
+        assert_eq!(FaultReport::from_object(&key, body.as_bytes()), Some(report));
+        let other = key.replace("0700", "0701");
+        assert_eq!(FaultReport::from_object(&other, body.as_bytes()), None);
+        assert_eq!(FaultReport::from_object(&key, &[0xff; 9]), None);
+    }
+
+    #[test]
+    fn faults_of_a_release_or_a_setting_are_not_mendable() {
+        for lasting in ["version", "level", "no_sum", "write_versions", "truncated", "unknown"] {
+            assert_eq!(FaultScope::from_fault(lasting), None, "{lasting}");
+        }
+        assert_eq!(FaultScope::from_fault("body"), Some(FaultScope::Messages));
+        assert_eq!(FaultScope::from_fault("sum"), Some(FaultScope::Chain));
     }
 
     #[test]

@@ -12,6 +12,8 @@ use solana::VerificationLevel;
 pub struct IngestConfig {
     /// The name of the cluster, as in the log and in the store of snapshots.
     pub cluster: String,
+    /// The servers of the log without credentials, for the lines about their silence. Default: the name of the cluster.
+    pub log_name: String,
     /// Time without an append after which another ingester takes over. A smaller value shortens the gap after a
     /// failure, and takes over from a leader that only pauses.
     pub lease: Duration,
@@ -37,8 +39,10 @@ pub struct IngestConfig {
 impl IngestConfig {
     /// Returns the default settings of an ingester.
     pub fn new(cluster: impl Into<String>, ingester: [u8; 16]) -> Self {
+        let cluster: String = cluster.into();
         Self {
-            cluster: cluster.into(),
+            log_name: cluster.clone(),
+            cluster,
             lease: Duration::from_secs(3),
             queue_bytes_max: 1 << 30,
             ingester,

@@ -2,6 +2,7 @@
 //!
 //! Shape: [`Driver::run`] waits for own events, messages, the outcome of the operation and the plan's time. Each goes
 //! into the plan, and the plan's next action is started.
+//! Bounds: an operation on the log without an outcome fails after its time limit (`time_limit`).
 //! Not here: decisions (`plan`).
 
 use std::pin::pin;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use replicated_log::{AppendError, Log, LogError, LogReader, LogSpace, ReadError, StoredMessage};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::batch::Batch;
 use crate::config::check_durability;
@@ -19,9 +20,14 @@ use crate::ledger_snapshots::{LedgerSnapshots, view_key};
 use crate::notices::{ErrorLines, log_notice};
 use crate::old_generations::create_generation;
 use crate::own_chain::OwnEvent;
-use crate::plan::{Action, AppendFailure, Input, Now, Outcome, Plan, ReadFailure, SnapshotRequest};
+use crate::plan::{
+    Action, AppendFailure, Input, KnownSnapshot, Now, Outcome, Plan, ReadFailure, SnapshotRequest,
+};
 use crate::status::{IngestStatus, StatusValues};
-use crate::upkeep::{DueSnapshot, Findings, Sources, Upkeep, UpkeepConfig};
+use crate::time_limit::TimeLimit;
+use crate::upkeep::{
+    DueSnapshot, Findings, SnapshotCause, Sources, Upkeep, UpkeepConfig, UpkeepEvent,
+};
 
 /// Own events that are handled before the next operation is planned.
 const EVENTS_AT_ONCE: usize = 64;
@@ -34,6 +40,8 @@ pub(crate) struct Driver {
     pub(crate) upkeep: UpkeepConfig,
     pub(crate) status: Arc<IngestStatus>,
     pub(crate) allow_data_loss: bool,
+    /// The servers of the log, for lines about their silence.
+    pub(crate) log_name: Arc<str>,
     /// Time limit of the last appends.
     pub(crate) drain: Duration,
     /// The time in milliseconds since 1970.
@@ -64,7 +72,7 @@ enum Step {
     Own(Option<OwnEvent>),
     Finished(Finished),
     Message(Result<StoredMessage, ReadError>),
-    Findings(Findings),
+    Upkeep(UpkeepEvent),
     Time,
     End,
 }
@@ -98,6 +106,7 @@ impl Driver {
             let wait_until = running.start_next();
             running.update_status();
             running.look_if_due();
+            running.start_needed_snapshot();
             let is_drained = !has_ledger && running.driver.plan.is_drained();
             if is_drained || running.is_stopped {
                 break;
@@ -110,8 +119,8 @@ impl Driver {
                 message = next_message(&mut running.reader), if running.reader.is_some() => {
                     Step::Message(message)
                 }
-                findings = running.upkeep.next_findings(), if running.upkeep.is_looking() => {
-                    Step::Findings(findings)
+                event = running.upkeep.next_event(), if running.upkeep.is_busy() => {
+                    Step::Upkeep(event)
                 }
                 () = wait_for_time(wait_until) => Step::Time,
                 () = wait_for_time(drain_until) => break,
@@ -122,7 +131,7 @@ impl Driver {
                 Step::Own(None) => has_ledger = false,
                 Step::Finished(finished) => running.finish(finished),
                 Step::Message(message) => running.handle_message(message),
-                Step::Findings(findings) => running.handle_findings(findings),
+                Step::Upkeep(event) => running.handle_upkeep(event),
                 Step::Time => {}
                 Step::End => drain_until = Some(Instant::now() + running.driver.drain),
             }
@@ -169,6 +178,7 @@ impl Running {
         let now = self.now();
         let action = self.driver.plan.next_action(now);
         self.log_notices();
+        let limit = TimeLimit::for_action(&action);
         match action {
             Action::Wait(None) => return None,
             Action::Wait(Some(until)) => return self.started_at.checked_add(until),
@@ -176,7 +186,26 @@ impl Running {
             Action::Read(after) => self.start_reader(after),
             other => self.operation = Some(self.operation(other, now)),
         }
+        if let Some(limit) = limit {
+            self.limit_operation(limit);
+        }
         None
+    }
+
+    /// Ends the operation with a failure if it has no outcome in time.
+    fn limit_operation(&mut self, limit: TimeLimit) {
+        let Some(operation) = self.operation.take() else { return };
+        let lines = self.lines.clone();
+        let log_name = Arc::clone(&self.driver.log_name);
+        self.operation = Some(Box::pin(async move {
+            match timeout(limit.limit, operation).await {
+                Ok(finished) => finished,
+                Err(_) => {
+                    lines.report(&limit.to_error(&log_name));
+                    Finished::Outcome(limit.outcome)
+                }
+            }
+        }));
     }
 
     fn operation(&mut self, action: Action, now: Now) -> BoxFuture<'static, Finished> {
@@ -345,30 +374,69 @@ impl Running {
             lag: oldest.map_or(Duration::ZERO, |oldest| now.elapsed.saturating_sub(oldest)),
             bytes: own.bytes() as u64,
             dropped_blocks: own.dropped_blocks(),
+            needs_snapshot: plan.needed_snapshot().is_some(),
+            unanswered_since: self.find_unanswered(),
             is_stopped: self.is_stopped,
         });
     }
 
+    /// Returns the start of the oldest operation on the log without a response.
+    fn find_unanswered(&self) -> Option<Instant> {
+        let since = self.driver.plan.unanswered_since()?;
+        self.started_at.checked_add(since)
+    }
+
     /// Starts the look of a leader.
     fn look_if_due(&mut self) {
-        let followed = self.driver.plan.followed_log().filter(|followed| followed.is_leader);
+        let plan = &self.driver.plan;
+        let followed = plan.followed_log().filter(|followed| followed.is_leader);
         if let (Some(followed), Some(log)) = (followed, &self.log) {
-            self.upkeep.look_if_due(log, &followed);
+            self.upkeep.look_if_due(log, &followed, plan.awaits_snapshot());
         }
     }
 
-    fn handle_findings(&mut self, findings: Findings) {
+    fn handle_upkeep(&mut self, event: UpkeepEvent) {
+        match event {
+            UpkeepEvent::Findings(findings) => self.handle_findings(&findings),
+            UpkeepEvent::Snapshot(block) => self.note_snapshot(block.generation, block.position),
+            // It is tried again.
+            UpkeepEvent::SnapshotFailed => {}
+        }
+    }
+
+    fn handle_findings(&mut self, findings: &Findings) {
         let now = self.now();
-        for report in findings.reports {
+        for report in findings.reports.checked_reports() {
             self.driver.plan.handle(Input::Reported(report), now);
         }
+        if let Some(newest) = findings.newest {
+            self.note_snapshot(newest.generation, newest.position);
+        }
         if let Some(due) = findings.due {
-            self.start_snapshot(due);
+            self.start_due_snapshot(due);
+        }
+    }
+
+    fn note_snapshot(&mut self, generation: u64, position: u64) {
+        let now = self.now();
+        self.driver.plan.handle(Input::Snapshot(KnownSnapshot { generation, position }), now);
+    }
+
+    /// Has a snapshot of the final view written, if readers need one and the block is behind the damage.
+    fn start_needed_snapshot(&mut self) {
+        let Some(after) = self.driver.plan.needed_snapshot() else { return };
+        if !self.upkeep.is_ready_to_write() {
+            return;
+        }
+        let view = self.driver.snapshots.final_view();
+        let block = self.driver.plan.find_logged_block(&view_key(&view));
+        if let Some(block) = block.filter(|block| block.position > after) {
+            self.upkeep.start_snapshot(view, block, SnapshotCause::Damage);
         }
     }
 
     /// Has a snapshot of the final view written, if the log has its block.
-    fn start_snapshot(&mut self, due: DueSnapshot) {
+    fn start_due_snapshot(&mut self, due: DueSnapshot) {
         if self.upkeep.is_writing() {
             return;
         }
@@ -378,13 +446,13 @@ impl Running {
         let block =
             block.filter(|block| block.generation == due.generation && Some(key.slot) > due.newest);
         if let Some(block) = block {
-            self.upkeep.start_snapshot(view, block, due);
+            self.upkeep.start_snapshot(view, block, SnapshotCause::Age);
         }
     }
 
     fn log_notices(&mut self) {
         for notice in self.driver.plan.take_notices() {
-            log_notice(&notice);
+            log_notice(&notice, &self.driver.log_name);
         }
     }
 

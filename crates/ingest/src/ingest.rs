@@ -1,6 +1,7 @@
 //! A running ingester: its thread, its task, its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chain_solana::Reader;
 use chain_solana::wire::BlockKey;
@@ -75,6 +76,7 @@ impl Ingest {
             upkeep: UpkeepConfig { interval: config.upkeep_interval, max_age: config.max_age },
             status: Arc::clone(&status),
             allow_data_loss: config.allow_data_loss,
+            log_name: config.log_name.into(),
             drain: config.drain,
             unix_ms,
         };
@@ -88,6 +90,12 @@ impl Ingest {
     /// Returns the metrics of the ingester, and those of its log.
     pub fn metrics(&self) -> Arc<dyn Collector> {
         Arc::clone(&self.status) as Arc<dyn Collector>
+    }
+
+    /// Returns for how long the log has not responded, once that is more than an election of its servers takes. The
+    /// ingester continues by itself afterwards.
+    pub fn log_silence(&self) -> Option<Duration> {
+        self.status.log_silence()
     }
 
     /// Waits until the log has everything of a ledger that has ended, within [`IngestConfig::drain`].

@@ -61,7 +61,10 @@ pub(crate) struct LedgerSnapshots {
 /// The newest intact snapshot from which readers can follow a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UsableSnapshot {
+    pub(crate) generation: u64,
     pub(crate) slot: Slot,
+    /// Sequence of the last message of the block's record; 0 if the generation starts with the snapshot.
+    pub(crate) position: u64,
     pub(crate) made_at_ms: u64,
 }
 
@@ -160,7 +163,8 @@ impl LedgerSnapshots {
             let Some(manifest) = load_intact(&self.depot, &key.key).await? else { continue };
             // Older ones are of earlier positions.
             let is_usable = manifest.position + 1 >= first;
-            let usable = UsableSnapshot { slot: key.slot, made_at_ms: manifest.made_at_ms };
+            let Manifest { position, made_at_ms, .. } = manifest;
+            let usable = UsableSnapshot { generation, slot: key.slot, position, made_at_ms };
             return Ok(is_usable.then_some(usable));
         }
         Ok(None)

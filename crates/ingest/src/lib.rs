@@ -4,7 +4,8 @@
 //! chain once, after its parent; marks once, after their block; roots in order.
 //! Shape: the sink queues events and returns at once. A thread encodes blocks (`encoder`). A task runs the plan
 //! (`plan`), which has no I/O and no clock: it takes events and messages, and returns operations on the log.
-//! The leader also removes old generations, and writes a snapshot if no replica does (`upkeep`).
+//! The leader also removes old generations, checks the faults that replicas report, and writes a snapshot if no replica
+//! does, or if readers need one behind a damage (`upkeep`).
 //! Invariant: the fence of the log decides who appends, so any number of ingesters may believe that they lead.
 //! Bounds: [`IngestConfig::queue_bytes_max`] for events that are not encoded, and again for encoded blocks. A log that
 //! is down costs no more: above the bound old blocks are dropped, and a new generation is opened once the log is back.
@@ -27,8 +28,11 @@ mod old_generations;
 mod own_chain;
 mod plan;
 mod record_stream;
+mod report_search;
+mod scan;
 mod sink;
 mod status;
+mod time_limit;
 mod upkeep;
 
 pub use config::{ChainFacts, IngestConfig, IngestError, check_durability};

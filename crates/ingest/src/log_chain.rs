@@ -33,6 +33,8 @@ pub(crate) struct LogBlock {
     pub(crate) record: RecordDigest,
     /// `None` for the block of a snapshot.
     pub(crate) digests: Option<BlockDigests>,
+    /// Id of the ingester that appended it. `None` for the block of a snapshot.
+    pub(crate) ingester: Option<[u8; 16]>,
     /// Sequence of its record's head.
     pub(crate) head_sequence: u64,
     /// Sequence of its record's last message.
@@ -229,6 +231,7 @@ impl LogChain {
                     parent_slot: parent.slot,
                     record: head.digest,
                     digests: Some(*digests),
+                    ingester: Some(head.writer.ingester),
                     head_sequence: sequence - u64::from(head.body_messages),
                     last_sequence: sequence,
                     children: Vec::new(),
@@ -334,6 +337,7 @@ impl LogChain {
             parent_slot: block.slot,
             record,
             digests: None,
+            ingester: None,
             head_sequence: sequence,
             last_sequence: sequence,
             children: Vec::new(),

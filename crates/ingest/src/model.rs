@@ -1,5 +1,6 @@
 //! Random schedules of one to three ingesters over a log in memory with faults: lost, late and repeated appends,
-//! damaged reads, restarts, a clock that jumps. All of them believe that they lead as soon as the log is quiet.
+//! damaged reads, restarts, a clock that jumps, stored messages that are damaged, reports of replicas, outages. All of
+//! them believe that they lead as soon as the log is quiet.
 //!
 //! Checked for each seed: every block of the chain is in the log once, after its parent; marks come once and in order;
 //! terms rise by one; in the end the log has everything that the ledgers have.
@@ -29,15 +30,17 @@ fn run(ingesters: usize, faults: impl Fn(u64) -> Faults, restarts: bool) {
             faults: faults(seed),
             has_restarts: restarts,
             has_reports: false,
+            has_damages: false,
         });
     }
 }
 
-fn run_world(config: WorldConfig) {
+fn run_world(config: WorldConfig) -> World {
     let mut world = World::new(config);
     world.run();
     world.settle();
     check::check_world(&world);
+    world
 }
 
 fn append_faults(seed: u64) -> Faults {
@@ -82,11 +85,30 @@ fn a_deleted_log_gets_a_new_generation_despite_restarts_and_damaged_reads() {
 }
 
 #[test]
-fn reports_of_replicas_open_generations_with_the_whole_chain() {
+fn reports_of_an_intact_log_open_no_generation() {
     for seed in 0..seeds() {
-        let faults = append_faults(seed);
-        let has_restarts = seed % 2 == 0;
-        let config = WorldConfig { seed, ingesters: 2, faults, has_restarts, has_reports: true };
-        run_world(config);
+        let world = run_world(WorldConfig {
+            seed,
+            ingesters: 1,
+            faults: Faults { seed, ..Faults::default() },
+            has_restarts: false,
+            has_reports: true,
+            has_damages: false,
+        });
+        assert_eq!(world.newest_generation(), Some(0), "seed {seed}");
+    }
+}
+
+#[test]
+fn damages_and_reports_in_outages_and_takeovers_leave_the_whole_chain() {
+    for seed in 0..seeds() {
+        run_world(WorldConfig {
+            seed,
+            ingesters: 2,
+            faults: append_faults(seed),
+            has_restarts: seed % 2 == 0,
+            has_reports: true,
+            has_damages: true,
+        });
     }
 }

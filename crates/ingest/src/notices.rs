@@ -13,8 +13,8 @@ use crate::plan::Notice;
 /// Interval of lines about an error that repeats.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Writes the line of a notice.
-pub(crate) fn log_notice(notice: &Notice) {
+/// Writes the line of a notice. `log_name` names the servers of the log.
+pub(crate) fn log_notice(notice: &Notice, log_name: &str) {
     match notice {
         Notice::Leads { generation, term } => {
             tracing::info!(generation, term, "this ingester appends to the log");
@@ -31,6 +31,21 @@ pub(crate) fn log_notice(notice: &Notice) {
         }
         Notice::Damaged(damage) => tracing::error!(%damage, "the log is damaged"),
         Notice::LostLog(failure) => tracing::error!(?failure, "messages of the log are gone"),
+        Notice::Reported { sequence, what, outcome } => tracing::warn!(
+            sequence,
+            what,
+            outcome = outcome.name(),
+            "a replica reported a fault after this message"
+        ),
+        Notice::PassesDamage { sequence, end } => tracing::error!(
+            sequence,
+            end,
+            "the log continues behind a damaged message, and readers need a snapshot behind it"
+        ),
+        Notice::Silent => tracing::error!(log = log_name, "the log does not respond"),
+        Notice::Responds { after } => {
+            tracing::info!(log = log_name, ?after, "the log responds again");
+        }
         Notice::RefusedBatch(reason) => tracing::error!(reason, "the log refused an append"),
         Notice::SnapshotTooSlow { took, queue_bytes_max } => tracing::error!(
             ?took,

@@ -10,10 +10,13 @@
 mod action;
 mod disagreement;
 mod following;
+mod next_generation;
 mod opening;
 mod phase;
 mod recovering;
+mod report_book;
 mod reports;
+mod silence;
 #[cfg(test)]
 mod tests;
 
@@ -24,10 +27,14 @@ use solana::VerificationLevel;
 use solana_hash::Hash;
 
 pub(crate) use self::action::{
-    Action, AppendFailure, FoundSnapshots, Input, LoggedBlock, Notice, Outcome, ReadFailure,
+    Action, AppendFailure, CheckedReport, FoundSnapshots, Input, KnownSnapshot, LoggedBlock,
+    Notice, Outcome, REPORT_OUTCOMES, ReadFailure, ReportOutcome,
 };
-use self::phase::Phase;
+use self::phase::{Phase, Rejoin};
 pub(crate) use self::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
+use self::report_book::ReportBook;
+pub(crate) use self::silence::SILENCE_MAX;
+use self::silence::{Silence, SilenceChange};
 use crate::log_chain::Damage;
 use crate::own_chain::{OwnChain, OwnEvent, OwnStart};
 
@@ -86,6 +93,12 @@ pub(crate) struct PlanCounters {
     pub(crate) state_disagreements: u64,
     pub(crate) rest_disagreements: u64,
     pub(crate) generations_opened: u64,
+    /// Reports of replicas that were handled, by [`REPORT_OUTCOMES`].
+    pub(crate) reports: [u64; REPORT_OUTCOMES.len()],
+    /// Damages of its own log that a leader has passed over.
+    pub(crate) passed_damages: u64,
+    /// Times that the log was silent.
+    pub(crate) silences: u64,
 }
 
 /// The parts of records that [`Damage`] names.
@@ -114,8 +127,11 @@ pub(crate) struct Plan {
     last_term: u64,
     /// The snapshots of the cluster when this ingester started.
     snapshots: Option<FoundSnapshots>,
-    /// Time at which a generation was opened because of a report.
-    reported_at: Option<Duration>,
+    /// The reports of the followed generation, and the snapshots that they require.
+    reports: ReportBook,
+    /// The generation that was given up at a damage.
+    rejoin: Option<Rejoin>,
+    silence: Silence,
     /// Damaged records since the last whole one.
     damages: u32,
     /// The message that the last reader did not get past.
@@ -139,7 +155,9 @@ impl Plan {
             last_number: 0,
             last_term: 0,
             snapshots: None,
-            reported_at: None,
+            reports: ReportBook::default(),
+            rejoin: None,
+            silence: Silence::default(),
             damages: 0,
             obstacle: None,
             truncated_at: None,
@@ -152,11 +170,20 @@ impl Plan {
     pub(crate) fn handle(&mut self, input: Input, now: Now) {
         match input {
             Input::Own(event) => self.handle_own(event, now),
-            Input::Message(message) => self.handle_message(&message, now),
-            Input::ReadFailed(failure) => self.handle_read_failure(failure, now),
+            Input::Message(message) => {
+                let change = self.silence.note_progress(now.elapsed);
+                self.note_silence_change(change);
+                self.handle_message(&message, now);
+            }
+            Input::ReadFailed(failure) => {
+                self.note_response(failure != ReadFailure::Failed, now);
+                self.handle_read_failure(failure, now);
+            }
             Input::Reported(report) => self.handle_report(&report, now),
+            Input::Snapshot(snapshot) => self.note_snapshot(snapshot),
             Input::Done(outcome) => {
                 self.is_busy = false;
+                self.note_outcome(&outcome, now);
                 self.handle_outcome(outcome, now);
             }
         }
@@ -184,6 +211,9 @@ impl Plan {
             Phase::Stopped => Action::Stop,
         };
         self.is_busy = !matches!(action, Action::Wait(_) | Action::Stop);
+        if self.is_busy && !matches!(action, Action::RetainView | Action::WriteSnapshot(_)) {
+            self.silence.start_operation(now.elapsed);
+        }
         action
     }
 
@@ -215,16 +245,25 @@ impl Plan {
         })
     }
 
+    /// Returns the start of the oldest operation on the log without a response, since the last response.
+    pub(crate) fn unanswered_since(&self) -> Option<Duration> {
+        self.silence.unanswered_since()
+    }
+
     /// Returns the record of an own final block, if this ingester leads. `None` for the block that the generation
-    /// starts with, which has no record, and after a difference to another ingester: a replica could not continue from
-    /// a snapshot of a wrong state.
+    /// starts with, which has no record. After a difference to another ingester, also `None` for the blocks of others:
+    /// a replica could not continue from a snapshot of a wrong state.
     pub(crate) fn find_logged_block(&self, key: &BlockKey) -> Option<LoggedBlock> {
         let Phase::Following(following) = &self.phase else { return None };
-        if !self.is_leader() || self.counters.state_disagreements > 0 {
+        if !self.is_leader() {
             return None;
         }
         let number = following.chain.find(key)?;
         let block = following.chain.block(number).filter(|block| block.digests.is_some())?;
+        let is_own = block.ingester == Some(self.config.ingester);
+        if self.counters.state_disagreements > 0 && !is_own {
+            return None;
+        }
         Some(LoggedBlock {
             generation: following.generation,
             position: block.last_sequence,
@@ -350,6 +389,52 @@ impl Plan {
             self.counters.damages[kind] += 1;
         }
         self.notices.push(Notice::Damaged(damage));
+    }
+
+    /// Notes whether the log has responded to an operation.
+    fn note_outcome(&mut self, outcome: &Outcome, now: Now) {
+        let has_response = match outcome {
+            // A reader is opened without a request, and the store is not the log.
+            Outcome::ReaderOpened(Ok(()))
+            | Outcome::ViewRetained(_)
+            | Outcome::SnapshotWritten(_) => return self.silence.end_operation(),
+            Outcome::Appended(result) => {
+                let change = match result {
+                    Err(AppendFailure::Unknown) => self.silence.note_append_failure(now.elapsed),
+                    _ => self.silence.note_progress(now.elapsed),
+                };
+                self.silence.end_operation();
+                return self.note_silence_change(change);
+            }
+            Outcome::ChainChecked(result) => result.is_ok(),
+            Outcome::GenerationFound(result) => result.is_ok(),
+            Outcome::TailRead(result) => result.is_ok(),
+            Outcome::GenerationOpened(result)
+            | Outcome::ReaderOpened(result)
+            | Outcome::GenerationCreated(result) => result.is_ok(),
+        };
+        self.note_response(has_response, now);
+        self.silence.end_operation();
+    }
+
+    /// Notes whether the log has responded to anything other than an append.
+    fn note_response(&mut self, has_response: bool, now: Now) {
+        let change = match has_response {
+            true => self.silence.note_response(now.elapsed),
+            false => self.silence.note_failure(now.elapsed),
+        };
+        self.note_silence_change(change);
+    }
+
+    fn note_silence_change(&mut self, change: Option<SilenceChange>) {
+        match change {
+            Some(SilenceChange::Started) => {
+                self.counters.silences += 1;
+                self.notices.push(Notice::Silent);
+            }
+            Some(SilenceChange::Ended { after }) => self.notices.push(Notice::Responds { after }),
+            None => {}
+        }
     }
 
     fn note_read_failure(&mut self, failure: ReadFailure) {

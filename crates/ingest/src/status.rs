@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use metrics::{BucketBounds, Collector, Exposition, Histograms, MetricKind};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
-use crate::plan::{DAMAGE_KINDS, FollowedLog, PlanCounters};
+use crate::plan::{DAMAGE_KINDS, FollowedLog, PlanCounters, REPORT_OUTCOMES, SILENCE_MAX};
 
 /// The values of an ingester, for its metrics.
 pub(crate) struct IngestStatus {
@@ -31,6 +32,10 @@ pub(crate) struct StatusValues {
     /// Bytes of encoded blocks.
     pub(crate) bytes: u64,
     pub(crate) dropped_blocks: u64,
+    /// Whether readers need a snapshot of a block behind a damage.
+    pub(crate) needs_snapshot: bool,
+    /// Start of the oldest operation on the log without a response.
+    pub(crate) unanswered_since: Option<Instant>,
     /// Whether this ingester appends nothing more.
     pub(crate) is_stopped: bool,
 }
@@ -50,6 +55,11 @@ impl IngestStatus {
         *self.values.lock() = values;
     }
 
+    /// Returns for how long the log has been silent.
+    pub(crate) fn log_silence(&self) -> Option<Duration> {
+        self.values.lock().log_silence()
+    }
+
     /// Counts an append with its time, whatever its outcome.
     pub(crate) fn record_append(&self, took: Duration) {
         self.appends.record(0, took);
@@ -58,6 +68,13 @@ impl IngestStatus {
     /// Counts a loss of events before they were encoded.
     pub(crate) fn count_lost_events(&self) {
         self.lost_events.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl StatusValues {
+    fn log_silence(&self) -> Option<Duration> {
+        let silence = self.unanswered_since?.elapsed();
+        (silence >= SILENCE_MAX).then_some(silence)
     }
 }
 
@@ -70,6 +87,8 @@ impl Collector for IngestStatus {
         family.histogram(&[], &self.appends.histogram(0));
         write_faults(to, &values.counters);
         write_ingest(to, &values);
+        write_reports(to, &values);
+        write_silence(to, &values);
         let help = "Times that events of the ledger were lost because the queue was full.";
         let lost = self.lost_events.load(Ordering::Relaxed);
         to.single("hydrant_ingest_event_losses_total", MetricKind::Counter, help, lost);
@@ -125,7 +144,8 @@ fn write_ingest(to: &mut Exposition, values: &StatusValues) {
     let help = "1 if this ingester appends to the log, 0 if another one does.";
     to.single("hydrant_ingest_leader", MetricKind::Gauge, help, leader);
     let help = "1 if the ingester follows a log, 0 if the log is down or being opened.";
-    to.single("hydrant_ingest_connected", MetricKind::Gauge, help, u8::from(log.is_some()));
+    let is_connected = log.is_some() && values.log_silence().is_none();
+    to.single("hydrant_ingest_connected", MetricKind::Gauge, help, u8::from(is_connected));
     let help = "1 if the ingester has stopped, because the log is not that of its chain.";
     to.single("hydrant_ingest_stopped", MetricKind::Gauge, help, u8::from(values.is_stopped));
     let help = "The newest term of the log.";
@@ -149,4 +169,30 @@ fn write_ingest(to: &mut Exposition, values: &StatusValues) {
     let mut family = to.family("hydrant_ingest_disagreements_total", MetricKind::Counter, help);
     family.put(&[("what", "state")], counters.state_disagreements);
     family.put(&[("what", "rest")], counters.rest_disagreements);
+}
+
+fn write_reports(to: &mut Exposition, values: &StatusValues) {
+    let counters = values.counters;
+    let help = "Faults that replicas reported to this ingester while it led, by the result of their check.";
+    let mut family = to.family("hydrant_ingest_reports_total", MetricKind::Counter, help);
+    for (outcome, count) in REPORT_OUTCOMES.into_iter().zip(counters.reports) {
+        family.put(&[("outcome", outcome)], count);
+    }
+    let help = "Damages of its own log behind which this ingester continued to append.";
+    let passed = counters.passed_damages;
+    to.single("hydrant_ingest_passed_damages_total", MetricKind::Counter, help, passed);
+    let help = "1 if readers need a snapshot of a block behind a damage of the log, until this ingester or a replica \
+                has written it.";
+    let needs_snapshot = u8::from(values.needs_snapshot);
+    to.single("hydrant_ingest_snapshot_needed", MetricKind::Gauge, help, needs_snapshot);
+}
+
+fn write_silence(to: &mut Exposition, values: &StatusValues) {
+    let help = "Time since the start of the oldest operation without a response of the log, once it is above 10 s; \
+                else 0.";
+    let silence = values.log_silence().map_or(0.0, |silence| silence.as_secs_f64());
+    to.single("hydrant_ingest_log_silence_seconds", MetricKind::Gauge, help, silence);
+    let help = "Times that operations on the log failed for more than 10 s without a response.";
+    let silences = values.counters.silences;
+    to.single("hydrant_ingest_log_silences_total", MetricKind::Counter, help, silences);
 }

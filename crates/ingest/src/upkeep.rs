@@ -1,34 +1,34 @@
 //! The work of the leader besides appends: it removes messages and generations that no reader needs, looks for faults
-//! that replicas report, and writes a snapshot if no replica did.
+//! that replicas report, and writes a snapshot if no replica did, or if readers need one behind a damage.
 //!
 //! Shape: a task looks at the log and at the store at each interval. The driver takes its [`Findings`]: reports go to
 //! the plan, and a due snapshot is started with the final view of that moment.
-//! Bounds: one look and one snapshot at a time, [`REPORTS_MAX`] reports. The view of a snapshot retains the versions of
-//! accounts that are replaced meanwhile.
-//! Not here: the reaction to a report (`plan`), the content of a snapshot (`ledger_snapshots`).
+//! Bounds: one look and one snapshot at a time; a needed one starts at least [`SNAPSHOT_BACKOFF`] after a failure. The
+//! view of a snapshot retains the versions of accounts that are replaced meanwhile.
+//! Not here: the search for reports (`report_search`), the reaction to one (`plan`), the content of a snapshot
+//! (`ledger_snapshots`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::View;
-use cluster_snapshot::fault_reports::{
-    FAULT_REPORT_BYTES_MAX, FaultReport, fault_report_dir, parse_fault_report_key,
-};
-use depot::{Depot, DepotError};
 use ledger::Slot;
-use replicated_log::{Log, LogError, LogSpace};
-use tokio::task::JoinHandle;
+use replicated_log::{Log, LogSpace, Tail};
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
-use crate::ledger_snapshots::{LedgerSnapshotError, LedgerSnapshots};
+use crate::ledger_snapshots::{LedgerSnapshotError, LedgerSnapshots, UsableSnapshot};
 use crate::notices::ErrorLines;
 use crate::old_generations::OldGenerations;
 use crate::plan::{FollowedLog, LoggedBlock};
+use crate::report_search::{ReportSearch, SearchedLog};
 
-/// Reports of one look. Replicas that stop at the same message write one.
-const REPORTS_MAX: usize = 100;
 /// Part of the log's age limit after which a snapshot is due. Replicas write theirs after an eighth.
 const SNAPSHOT_AGE_DIVISOR: u32 = 4;
+/// Part of the age limit after which a snapshot is due that a replica has reported to need.
+const AWAITED_AGE_DIVISOR: u32 = 8;
+/// Delay before a snapshot that readers need is tried again.
+const SNAPSHOT_BACKOFF: Duration = Duration::from_secs(10);
 
 /// The settings of a leader's tasks.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +45,36 @@ pub(crate) struct Upkeep {
     sources: Sources,
     looked_at: Option<Instant>,
     look: Option<JoinHandle<Findings>>,
-    snapshot: Option<JoinHandle<()>>,
+    /// The block of the snapshot, or `None` if it was not written.
+    snapshot: Option<JoinHandle<Option<LoggedBlock>>>,
+    snapshot_failed_at: Option<Instant>,
     old_generations: OldGenerations,
+    reports: ReportSearch,
+    /// The oldest message of the log at the last look.
+    first: u64,
+}
+
+/// The end of a task.
+pub(crate) enum UpkeepEvent {
+    Findings(Findings),
+    /// A snapshot of this block was written.
+    Snapshot(LoggedBlock),
+    SnapshotFailed,
+}
+
+/// The result of a task.
+enum EndedTask {
+    Look(Result<Findings, JoinError>),
+    Snapshot(Result<Option<LoggedBlock>, JoinError>),
+}
+
+/// Why a leader writes a snapshot of the running generation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SnapshotCause {
+    /// The newest one is too old.
+    Age,
+    /// Readers do not get past a damage of the log.
+    Damage,
 }
 
 /// The log and the store, as a task needs them.
@@ -65,8 +93,11 @@ pub(crate) struct Sources {
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// Faults of replicas in the followed generation.
-    pub(crate) reports: Vec<FaultReport>,
+    pub(crate) reports: ReportSearch,
+    /// The newest snapshot from which readers can follow the generation.
+    pub(crate) newest: Option<UsableSnapshot>,
     pub(crate) due: Option<DueSnapshot>,
+    first: u64,
     old_generations: OldGenerations,
 }
 
@@ -77,8 +108,6 @@ pub(crate) struct DueSnapshot {
     pub(crate) generation: u64,
     /// The slot of the newest one.
     pub(crate) newest: Option<Slot>,
-    /// The oldest message of the log.
-    first: u64,
 }
 
 impl Upkeep {
@@ -90,12 +119,20 @@ impl Upkeep {
             looked_at: None,
             look: None,
             snapshot: None,
+            snapshot_failed_at: None,
             old_generations: OldGenerations::default(),
+            reports: ReportSearch::default(),
+            first: 0,
         }
     }
 
     /// Looks at the log that this ingester leads, if the interval has passed.
-    pub(crate) fn look_if_due(&mut self, log: &Arc<dyn Log>, followed: &FollowedLog) {
+    pub(crate) fn look_if_due(
+        &mut self,
+        log: &Arc<dyn Log>,
+        followed: &FollowedLog,
+        awaits_snapshot: bool,
+    ) {
         let now = Instant::now();
         let is_due = self.looked_at.is_none_or(|at| now >= at + self.interval);
         if self.look.is_some() || !is_due {
@@ -110,25 +147,38 @@ impl Upkeep {
             log: Arc::clone(log),
             needed_from: followed.needed_after + 1,
             old_generations: self.old_generations,
+            reports: self.reports.clone(),
+            snapshot_age: match awaits_snapshot {
+                true => self.sources.max_age / AWAITED_AGE_DIVISOR,
+                false => self.sources.max_age / SNAPSHOT_AGE_DIVISOR,
+            },
         };
         self.look = Some(tokio::spawn(look.run()));
     }
 
-    /// Whether a look is under way.
-    pub(crate) fn is_looking(&self) -> bool {
-        self.look.is_some()
+    /// Whether a task is under way.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.look.is_some() || self.snapshot.is_some()
     }
 
-    /// Waits for the end of the look. Cancel safe.
-    pub(crate) async fn next_findings(&mut self) -> Findings {
-        let ended = match &mut self.look {
-            Some(look) => look.await,
-            None => std::future::pending().await,
+    /// Waits for the end of a task. Cancel safe.
+    pub(crate) async fn next_event(&mut self) -> UpkeepEvent {
+        let ended = tokio::select! {
+            ended = wait_for_task(&mut self.look) => EndedTask::Look(ended),
+            ended = wait_for_task(&mut self.snapshot) => EndedTask::Snapshot(ended),
         };
-        self.look = None;
+        match ended {
+            EndedTask::Look(ended) => UpkeepEvent::Findings(self.end_look(ended)),
+            EndedTask::Snapshot(ended) => self.end_snapshot(ended),
+        }
+    }
+
+    fn end_look(&mut self, ended: Result<Findings, JoinError>) -> Findings {
         match ended {
             Ok(findings) => {
                 self.old_generations = findings.old_generations;
+                self.reports = findings.reports.clone();
+                self.first = findings.first;
                 findings
             }
             Err(err) => {
@@ -138,18 +188,40 @@ impl Upkeep {
         }
     }
 
+    fn end_snapshot(&mut self, ended: Result<Option<LoggedBlock>, JoinError>) -> UpkeepEvent {
+        let written = ended.unwrap_or_else(|err| {
+            tracing::error!(%err, "the writing of a snapshot panicked");
+            None
+        });
+        self.snapshot_failed_at = written.is_none().then(Instant::now);
+        written.map_or(UpkeepEvent::SnapshotFailed, UpkeepEvent::Snapshot)
+    }
+
     /// Whether a snapshot is being written.
     pub(crate) fn is_writing(&self) -> bool {
-        self.snapshot.as_ref().is_some_and(|snapshot| !snapshot.is_finished())
+        self.snapshot.is_some()
+    }
+
+    /// Whether a snapshot that readers need can be started: none is being written, and none has failed just now.
+    pub(crate) fn is_ready_to_write(&self) -> bool {
+        let has_failed = |at: Instant| Instant::now() < at + SNAPSHOT_BACKOFF;
+        !self.is_writing() && !self.snapshot_failed_at.is_some_and(has_failed)
     }
 
     /// Writes a snapshot of a block of the log, and removes old ones.
-    pub(crate) fn start_snapshot(&mut self, view: View, block: LoggedBlock, due: DueSnapshot) {
+    pub(crate) fn start_snapshot(&mut self, view: View, block: LoggedBlock, cause: SnapshotCause) {
         let sources = self.sources.clone();
+        let first = self.first;
         self.snapshot = Some(tokio::spawn(async move {
-            if let Err(err) = sources.write_snapshot(&view, block, due).await {
+            let written = sources.write_snapshot(&view, block, cause).await;
+            if let Err(err) = written {
+                sources.lines.report(&err);
+                return None;
+            }
+            if let Err(err) = sources.remove_old_snapshots(block.generation, first).await {
                 sources.lines.report(&err);
             }
+            Some(block)
         }));
     }
 
@@ -174,18 +246,40 @@ impl Sources {
         &self,
         view: &View,
         block: LoggedBlock,
-        due: DueSnapshot,
+        cause: SnapshotCause,
     ) -> Result<(), LedgerSnapshotError> {
-        let LoggedBlock { generation, name, .. } = block;
+        let LoggedBlock { generation, position, name, .. } = block;
         let slot = name.slot;
-        tracing::info!(generation, slot, "no replica writes snapshots: the leader writes one");
+        match cause {
+            SnapshotCause::Age => {
+                tracing::info!(
+                    generation,
+                    slot,
+                    "no replica writes snapshots: the leader writes one"
+                );
+            }
+            SnapshotCause::Damage => tracing::warn!(
+                generation,
+                slot,
+                position,
+                "a snapshot of a block behind the damage is being written"
+            ),
+        }
         self.snapshots.write(view, block, (self.unix_ms)()).await?;
         tracing::info!(generation, slot, "a snapshot was written");
+        Ok(())
+    }
+
+    /// Removes the snapshots that no replica needs. `first` is the oldest message of the log.
+    async fn remove_old_snapshots(
+        &self,
+        generation: u64,
+        first: u64,
+    ) -> Result<(), LedgerSnapshotError> {
         // The limit is several times the time in which a replica loads a snapshot.
         let retained_age = self.max_age;
         let now_ms = (self.unix_ms)();
-        let removed =
-            self.snapshots.remove_old(generation, due.first, retained_age, now_ms).await?;
+        let removed = self.snapshots.remove_old(generation, first, retained_age, now_ms).await?;
         tracing::debug!(removed, "objects of old snapshots were removed");
         Ok(())
     }
@@ -203,11 +297,14 @@ struct Look {
     /// The oldest message that an ingester needs at its start.
     needed_from: u64,
     old_generations: OldGenerations,
+    reports: ReportSearch,
+    /// Age of the newest snapshot at which another one is due.
+    snapshot_age: Duration,
 }
 
 impl Look {
     /// Does everything that is possible now. Errors are tried again with the next look.
-    async fn run(self) -> Findings {
+    async fn run(mut self) -> Findings {
         let lines = &self.sources.lines;
         match self.log.remove_old(self.needed_from).await {
             Ok(0) => {}
@@ -220,66 +317,52 @@ impl Look {
             lines.report(&err);
             self.old_generations
         });
-        let reports = self.find_reports().await.unwrap_or_else(|err| {
-            lines.report(&err);
-            Vec::new()
-        });
-        let due = self.find_due_snapshot().await.unwrap_or_else(|err| {
-            lines.report(&err);
-            None
-        });
-        Findings { reports, due, old_generations }
-    }
-
-    /// Finds the faults that replicas report in this generation. Removes the reports of older ones.
-    async fn find_reports(&self) -> Result<Vec<FaultReport>, DepotError> {
-        let depot = &self.sources.snapshots.depot;
-        let mut reports = Vec::new();
-        for object in depot.list(&fault_report_dir(&self.sources.snapshots.cluster)).await? {
-            let Some((generation, _)) = parse_fault_report_key(&object.key) else { continue };
-            if generation < self.old_generations.followed {
-                depot.delete(&object.key).await?;
-            } else if generation == self.old_generations.followed && reports.len() < REPORTS_MAX {
-                reports.extend(read_report(depot, &object.key).await?);
+        let mut findings = Findings { old_generations, ..Findings::default() };
+        match self.log.tail().await {
+            Ok(tail) => {
+                findings.first = tail.first;
+                self.find_snapshots(&tail, &mut findings).await;
+                self.search_reports(tail).await;
             }
+            Err(err) => lines.report(&err),
         }
-        Ok(reports)
+        findings.reports = self.reports;
+        findings
     }
 
-    async fn find_due_snapshot(&self) -> Result<Option<DueSnapshot>, DueError> {
-        let first = self.log.tail().await?.first;
-        let found =
-            self.sources.snapshots.find_usable(self.old_generations.followed, first).await?;
-        let age = self.sources.max_age / SNAPSHOT_AGE_DIVISOR;
+    async fn search_reports(&mut self, tail: Tail) {
+        let Sources { snapshots, lines, .. } = &self.sources;
+        let searched = SearchedLog {
+            depot: &snapshots.depot,
+            cluster: &snapshots.cluster,
+            log: &*self.log,
+            generation: self.old_generations.followed,
+            tail,
+        };
+        self.reports.search(&searched, lines).await;
+    }
+
+    async fn find_snapshots(&self, tail: &Tail, findings: &mut Findings) {
+        let generation = self.old_generations.followed;
+        let Sources { snapshots, lines, .. } = &self.sources;
+        let found = match snapshots.find_usable(generation, tail.first).await {
+            Ok(found) => found,
+            Err(err) => return lines.report(&err),
+        };
+        let age = self.snapshot_age;
         let is_due = found.is_none_or(|found| !self.sources.is_young(found.made_at_ms, age));
         let newest = found.map(|found| found.slot);
-        Ok(is_due.then_some(DueSnapshot {
-            generation: self.old_generations.followed,
-            newest,
-            first,
-        }))
+        findings.newest = found;
+        findings.due = is_due.then_some(DueSnapshot { generation, newest });
     }
 }
 
-/// Why it is not known whether a snapshot is due.
-#[derive(Debug, thiserror::Error)]
-enum DueError {
-    #[error(transparent)]
-    Log(#[from] LogError),
-    #[error(transparent)]
-    Snapshots(#[from] LedgerSnapshotError),
-}
-
-/// Reads a report. Returns `None` if it cannot be parsed, or was removed.
-async fn read_report(depot: &Depot, key: &str) -> Result<Option<FaultReport>, DepotError> {
-    let bytes = match depot.get(key, FAULT_REPORT_BYTES_MAX).await {
-        Ok(bytes) => bytes,
-        Err(DepotError::NotFound { .. }) => return Ok(None),
-        Err(err) => return Err(err),
+/// Waits for a task, and removes it. Cancel safe.
+async fn wait_for_task<T>(task: &mut Option<JoinHandle<T>>) -> Result<T, JoinError> {
+    let ended = match task {
+        Some(running) => running.await,
+        None => std::future::pending().await,
     };
-    let report = std::str::from_utf8(&bytes).ok().and_then(FaultReport::parse);
-    if report.is_none() {
-        tracing::warn!(key, "a report of a replica cannot be read");
-    }
-    Ok(report)
+    *task = None;
+    ended
 }

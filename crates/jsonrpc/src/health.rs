@@ -32,6 +32,8 @@ pub struct Health {
     withholds_state: AtomicBool,
     /// Reason why the status is unknown, if the feeder reports one.
     reason: Mutex<Option<String>>,
+    /// A fault that does not affect the state.
+    warning: Mutex<Option<String>>,
     slot_changes: Mutex<Option<[SlotChange; 3]>>,
 }
 
@@ -86,6 +88,16 @@ impl Health {
     /// Returns the reason why the status is unknown.
     pub fn reason(&self) -> Option<String> {
         self.reason.lock().clone()
+    }
+
+    /// Sets a fault that does not affect the state, for `/ready`. It changes no status.
+    pub fn set_warning(&self, warning: Option<String>) {
+        *self.warning.lock() = warning;
+    }
+
+    /// Returns the fault that does not affect the state.
+    pub fn warning(&self) -> Option<String> {
+        self.warning.lock().clone()
     }
 
     /// Whether the ledger's clock stands still on purpose. Then a missing block says nothing. When it continues, slots

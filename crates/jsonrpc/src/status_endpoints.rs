@@ -38,13 +38,15 @@ pub(crate) fn health(server: &ServerContext) -> Response<ResponseBody> {
     response
 }
 
-/// Whether a load balancer should send requests here: 200, or 503 with the reason.
+/// Whether a load balancer should send requests here: 200, or 503 with the reason. A second line has the warning.
 pub(crate) fn ready(server: &ServerContext) -> Response<ResponseBody> {
     if server.is_draining() {
         return draining("draining\n");
     }
+    let warning = server.health.warning().map(|warning| format!("{warning}\n"));
+    let warning = warning.unwrap_or_default();
     let why = match server.health.status() {
-        Status::Ok => return fresh(text_response(StatusCode::OK, "ready\n")),
+        Status::Ok => return fresh(text_response(StatusCode::OK, format!("ready\n{warning}"))),
         Status::Behind { slots } => format!("behind by {slots} slots"),
         Status::Unknown => match server.health.reason() {
             Some(reason) => format!("unknown: {reason}"),
@@ -53,7 +55,7 @@ pub(crate) fn ready(server: &ServerContext) -> Response<ResponseBody> {
     };
     let age =
         last_block_age(server).map(|age| format!(", last block {:.1} s ago", age.as_secs_f64()));
-    let why = format!("{why}{}\n", age.unwrap_or_default());
+    let why = format!("{why}{}\n{warning}", age.unwrap_or_default());
     fresh(text_response(StatusCode::SERVICE_UNAVAILABLE, why))
 }
 

@@ -173,6 +173,8 @@ impl FaultKind {
 mod tests {
     use std::collections::BTreeSet;
 
+    use cluster_snapshot::fault_reports::MENDABLE_FAULTS;
+
     use super::*;
 
     #[test]
@@ -182,6 +184,14 @@ mod tests {
         }
         let names: BTreeSet<_> = FaultKind::ALL.map(FaultKind::name).into();
         assert_eq!(names.len(), FaultKind::ALL.len());
+    }
+
+    #[test]
+    fn each_mendable_fault_is_a_fault_and_not_a_loss() {
+        for (name, _) in MENDABLE_FAULTS {
+            let kind = FaultKind::ALL.into_iter().find(|kind| kind.name() == name);
+            assert!(kind.is_some_and(|kind| !kind.is_loss()), "{name}");
+        }
     }
 
     #[test]

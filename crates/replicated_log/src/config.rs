@@ -71,7 +71,7 @@ impl fmt::Debug for LogConfig {
 
 /// Returns the scheme and the hosts of a URL, which may be a list that commas separate. Everything that may be a user, a
 /// password, a path or a query is left out.
-pub(crate) fn describe_url(url: &str) -> String {
+pub fn describe_url(url: &str) -> String {
     let hosts = url.split(',').map(|url| {
         let url = url.trim();
         let (scheme, rest) = url.split_once(':').unwrap_or(("", url));

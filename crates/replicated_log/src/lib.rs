@@ -19,7 +19,7 @@ pub mod nats;
 pub mod object_log;
 mod open;
 
-pub use crate::config::LogConfig;
+pub use crate::config::{LogConfig, describe_url};
 pub use crate::error::{AppendError, LogError, ReadError};
 pub use crate::log::{Log, LogReader, LogSpace};
 pub use crate::message::{

@@ -10,7 +10,7 @@ use chain_solana::EventSink;
 use depot::Depot;
 use ingest::{ChainFacts, Ingest, IngestConfig, check_durability};
 use jsonrpc::{Health, Metrics};
-use replicated_log::LogSpace;
+use replicated_log::{LogSpace, describe_url};
 use tokio::runtime::Handle;
 
 use super::{ClusterLogConfig, LogSources, LoggedChain, open_sources};
@@ -26,11 +26,13 @@ pub(crate) struct OpenedLog {
 /// Opens the log and the store of snapshots, and refuses a log that may lose acknowledged data.
 pub(crate) async fn open(config: &ClusterLogConfig) -> Result<OpenedLog> {
     let LogSources { space, depot } = open_sources(config).await?;
-    let ClusterLogConfig { cluster, max_age, allow_data_loss, has_entries, .. } = config.clone();
+    let ClusterLogConfig { url, cluster, max_age, allow_data_loss, has_entries, .. } =
+        config.clone();
     check_durability(&*space, allow_data_loss).await.context("--log-url")?;
     depot.check().await.context("--depot")?;
     let config = IngestConfig::new(cluster, random_id()?);
-    let config = IngestConfig { max_age, allow_data_loss, has_entries, ..config };
+    let log_name = describe_url(&url);
+    let config = IngestConfig { log_name, max_age, allow_data_loss, has_entries, ..config };
     Ok(OpenedLog { space, depot, config })
 }
 
@@ -87,7 +89,10 @@ impl RunningLedger for LoggedLedger {
         self.ledger.is_finished()
     }
 
+    /// A silent log does not affect the state that the node serves, so `/ready` shows it without another status.
     fn poll_health(&mut self, health: &Health) -> bool {
+        let silence = self.ingest.log_silence();
+        health.set_warning(silence.map(describe_silence));
         self.ledger.poll_health(health)
     }
 
@@ -98,4 +103,9 @@ impl RunningLedger for LoggedLedger {
         Handle::current().block_on(ingest.stop());
         stopped
     }
+}
+
+/// The text has no hosts, so that it can be public.
+fn describe_silence(silence: Duration) -> String {
+    format!("the log has not responded for {} s", silence.as_secs())
 }

@@ -3,7 +3,8 @@
 //! Shape: [`ClusterLogConfig`] are the settings, checked. `open_sources` opens the log and the store of snapshots for
 //! readers, [`open`] for a ledger whose blocks are appended, before that ledger. [`LedgerIngester`] is the ingester, which
 //! stops after the ledger, so that the log gets its last block.
-//! Invariant: a log that is down while the node runs does not affect its health. Metrics and the log lines report it.
+//! Invariant: a log that is down while the node runs does not affect its health. Metrics, the log lines and a line of
+//! `/ready` report it.
 //! Without the feature `cluster` there are the settings only, and a node with a log is refused.
 //! Not here: the ingester (`ingest`).
 

@@ -58,7 +58,7 @@ fn check_generation(world: &World, generation: u64) -> Replay {
     let seed = world.config.seed;
     let mut reader = RecordReader::new();
     let mut replay = Replay::default();
-    for message in world.space.stored_messages(generation) {
+    for message in world.appended_messages(generation) {
         let is_head = message.kind == MessageKind::Head;
         let read = match reader.push(is_head, message.payload) {
             Ok(read) => read,

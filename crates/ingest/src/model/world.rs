@@ -1,5 +1,6 @@
 //! Ingesters over one log, in one thread, with a clock of their own.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,29 +8,36 @@ use cluster_snapshot::fault_reports::FaultReport;
 use fastrand::Rng;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use replicated_log::memory::{Faults, MemoryLogSpace};
-use replicated_log::{AppendError, Log, LogReader, LogSpace, ReadError};
+use replicated_log::memory::{AppendFaults, Faults, MemoryLogSpace};
+use replicated_log::{AppendError, Log, LogReader, LogSpace, ReadError, StoredMessage};
 use solana_hash::Hash;
 
-use super::source::{SLOTS, Source, key};
+use super::source::{Source, key};
 use crate::plan::{
-    Action, AppendFailure, Input, Now, Outcome, Plan, PlanConfig, ReadFailure, ViewBlock,
-    WrittenSnapshot,
+    Action, AppendFailure, CheckedReport, Input, KnownSnapshot, Now, Outcome, Plan, PlanConfig,
+    ReadFailure, ViewBlock, WrittenSnapshot,
 };
+use crate::scan::ScanResult;
 
 const LEASE: Duration = Duration::from_secs(3);
 /// Steps with faults.
 const STEPS: usize = 1_500;
 /// Steps after which the log must have everything.
 const SETTLE_STEPS: usize = 20_000;
+/// Messages behind the position of a report that a scan of the model reads.
+const SCANNED: u64 = 4;
+/// Names of faults in reports: of messages, of the chain, of a setting, and of a newer release.
+const FAULTS: [&str; 5] = ["body", "missing", "sum", "no_sum", "later"];
 
 pub(super) struct WorldConfig {
     pub(super) seed: u64,
     pub(super) ingesters: usize,
     pub(super) faults: Faults,
     pub(super) has_restarts: bool,
-    /// Whether replicas report faults.
+    /// Whether replicas report faults, true and false ones, during outages, too.
     pub(super) has_reports: bool,
+    /// Whether the log damages messages that it has stored.
+    pub(super) has_damages: bool,
 }
 
 /// Ingesters over one log.
@@ -40,6 +48,9 @@ pub(super) struct World {
     now: Duration,
     rng: Rng,
     next_id: u8,
+    /// Stored messages before they were damaged, by generation and sequence.
+    damaged: BTreeMap<(u64, u64), StoredMessage>,
+    is_away: bool,
 }
 
 /// An ingester with its operation and its ledger.
@@ -67,6 +78,8 @@ impl World {
             now: Duration::ZERO,
             rng: Rng::with_seed(config.seed),
             next_id: 1,
+            damaged: BTreeMap::new(),
+            is_away: false,
             config,
         };
         for _ in 0..world.config.ingesters {
@@ -98,6 +111,9 @@ impl World {
             match self.rng.u32(..100) {
                 0 if self.config.has_restarts && self.rng.u8(..4) == 0 => self.restart(at),
                 1 if self.config.has_reports => self.report(at),
+                2 if self.config.has_reports && self.rng.u8(..8) == 0 => self.change_outage(),
+                3 if self.config.has_damages && self.rng.u8(..8) == 0 => self.damage_message(),
+                4 if self.config.has_reports => self.write_needed_snapshot(at),
                 0..15 => self.send_event(at),
                 15..50 => self.read(at),
                 50..75 => self.start_operation(at),
@@ -151,23 +167,93 @@ impl World {
         self.ingesters[at] = ingester;
     }
 
-    /// Delivers the report of a replica that cannot continue in the followed generation.
+    /// Delivers a report. Its position may be that of a damage, any other one, or beyond the end.
     fn report(&mut self, at: usize) {
         let now = self.now();
-        let slot = self.rng.u64(1..SLOTS);
-        let plan = &mut self.ingesters[at].plan;
-        let Some(followed) = plan.followed_log() else { return };
+        let Some(followed) = self.ingesters[at].plan.followed_log() else { return };
+        let generation = followed.generation;
+        let damages: Vec<u64> =
+            self.damaged.keys().filter(|(of, _)| *of == generation).map(|(_, it)| *it).collect();
+        let sequence = match self.rng.choice(&damages) {
+            Some(damaged) if self.rng.bool() => damaged - 1,
+            _ => self.rng.u64(..followed.position + 3),
+        };
+        let what = FAULTS[self.rng.usize(..FAULTS.len())];
         let report = FaultReport {
             cluster: "test".to_owned(),
-            generation: followed.generation,
-            sequence: followed.position,
+            generation: if self.rng.u8(..8) == 0 { self.rng.u64(..3) } else { generation },
+            sequence,
             record: 1,
-            slot,
-            confirmed: slot,
-            what: "sum".to_owned(),
+            slot: self.rng.u64(..),
+            confirmed: self.rng.u64(..),
+            what: what.to_owned(),
             made_at_ms: now.unix_ms,
         };
-        plan.handle(Input::Reported(report), now);
+        let scan = Some(self.scan(generation, sequence, followed.position));
+        let input = Input::Reported(CheckedReport { report, scan });
+        self.ingesters[at].plan.handle(input, now);
+    }
+
+    /// Returns what a scan would find.
+    fn scan(&self, generation: u64, after: u64, last: u64) -> ScanResult {
+        if self.is_away {
+            return ScanResult::Unknown;
+        }
+        let scanned = (generation, after + 1)..=(generation, after + SCANNED);
+        match self.damaged.range(scanned).next_back() {
+            Some(((_, damaged), _)) if damaged + SCANNED < last => {
+                ScanResult::Damaged { last: *damaged }
+            }
+            Some(_) => ScanResult::Unreadable { last },
+            None => ScanResult::Intact,
+        }
+    }
+
+    /// Starts or ends an outage of the log.
+    fn change_outage(&mut self) {
+        self.is_away = !self.is_away;
+        let away = Faults {
+            seed: self.config.seed,
+            append: AppendFaults { lost: 1_000, ..AppendFaults::default() },
+            failed_tail: 1_000,
+            ..Faults::default()
+        };
+        self.space.set_faults(if self.is_away { away } else { self.config.faults });
+    }
+
+    /// Damages a stored message of the newest generation, for all readers.
+    fn damage_message(&mut self) {
+        let Some(generation) = self.newest_generation() else { return };
+        let stored = self.space.stored_messages(generation);
+        let Some(message) = self.rng.choice(&stored).cloned() else { return };
+        let sequence = message.sequence;
+        // A second damage would mend the first.
+        if self.damaged.contains_key(&(generation, sequence)) {
+            return;
+        }
+        self.damaged.insert((generation, sequence), message);
+        self.space.damage_message(generation, sequence);
+    }
+
+    /// Returns the messages of a generation as they were appended.
+    pub(super) fn appended_messages(&self, generation: u64) -> Vec<StoredMessage> {
+        let stored = self.space.stored_messages(generation).into_iter();
+        let original = |it: &StoredMessage| self.damaged.get(&(generation, it.sequence)).cloned();
+        stored.map(|it| original(&it).unwrap_or(it)).collect()
+    }
+
+    /// Writes the snapshot that a leader needs, if its root is behind the damage.
+    fn write_needed_snapshot(&mut self, at: usize) {
+        let now = self.now();
+        let ingester = &mut self.ingesters[at];
+        let Some(after) = ingester.plan.needed_snapshot() else { return };
+        let root = key(ingester.source.root().slot, false);
+        let block = ingester.plan.find_logged_block(&root);
+        if let Some(block) = block.filter(|block| block.position > after) {
+            let snapshot = KnownSnapshot { generation: block.generation, position: block.position };
+            ingester.plan.handle(Input::Snapshot(snapshot), now);
+            assert_eq!(ingester.plan.needed_snapshot(), None, "seed {}", self.config.seed);
+        }
     }
 
     fn send_event(&mut self, at: usize) {

@@ -15,6 +15,7 @@ use super::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
 use crate::batch::Batch;
 use crate::log_chain::Damage;
 use crate::own_chain::OwnEvent;
+use crate::scan::ScanResult;
 
 /// An operation on the log or on the store of snapshots.
 #[derive(Clone, Debug)]
@@ -109,8 +110,51 @@ pub(crate) enum Input {
     Message(StoredMessage),
     ReadFailed(ReadFailure),
     /// A replica has reported a fault of the log.
-    Reported(FaultReport),
+    Reported(CheckedReport),
+    /// The store has this snapshot.
+    Snapshot(KnownSnapshot),
     Done(Outcome),
+}
+
+/// A report, and the log at its position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CheckedReport {
+    pub(crate) report: FaultReport,
+    /// `None` if the log was not scanned.
+    pub(crate) scan: Option<ScanResult>,
+}
+
+/// A snapshot of a block of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownSnapshot {
+    pub(crate) generation: u64,
+    /// Sequence of the last message of the block's record; 0 if the generation starts with the snapshot.
+    pub(crate) position: u64,
+}
+
+/// The result of the check of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReportOutcome {
+    /// The log is intact at the position.
+    Intact,
+    /// A record is damaged: a snapshot of a block behind it is written.
+    Damaged,
+    /// A replica refuses what the records say: the next snapshot is written earlier.
+    Chain,
+    /// No snapshot mends such a fault.
+    Lasting,
+    /// The limits of the log have removed the position.
+    Removed,
+}
+
+/// The names of [`ReportOutcome`], in the order of its variants.
+pub(crate) const REPORT_OUTCOMES: [&str; 5] = ["intact", "damaged", "chain", "lasting", "removed"];
+
+impl ReportOutcome {
+    /// Returns the name, as in `hydrant_ingest_reports_total{outcome}`.
+    pub(crate) fn name(self) -> &'static str {
+        REPORT_OUTCOMES[self as usize]
+    }
 }
 
 /// A change that an operator wants to know of.
@@ -130,6 +174,14 @@ pub(crate) enum Notice {
     Damaged(Damage),
     /// Messages that the reader needs are gone.
     LostLog(ReadFailure),
+    /// A replica has reported a fault after a message.
+    Reported { sequence: u64, what: String, outcome: ReportOutcome },
+    /// The leader appends behind a damaged message, after the end of its log.
+    PassesDamage { sequence: u64, end: u64 },
+    /// The log does not respond.
+    Silent,
+    /// The log responds again after this time.
+    Responds { after: Duration },
     /// A batch was refused.
     RefusedBatch(String),
     /// Blocks were dropped while the snapshot of a new generation was written, which is written again.

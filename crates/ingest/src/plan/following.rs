@@ -39,6 +39,7 @@ impl Plan {
             return self.stop_on_other_chain(root);
         }
         let generation = following.generation;
+        self.rejoin = None;
         let blocks = self.own.items().filter(|item| item.kind == ItemKind::Block);
         let keys: Vec<BlockKey> = blocks.map(|item| item.key).collect();
         self.phase = Phase::Following(Box::new(following));

@@ -4,10 +4,9 @@
 //! reached its block, write the snapshot, create the generation, append the first record. The fence of the first append
 //! decides between two ingesters that open the same generation.
 //! Invariant: the own blocks above the snapshot's are retained until the generation has its first record.
-//! Not here: the snapshot itself (`ledger_snapshots`).
+//! Not here: the decision to open one (`next_generation`), the snapshot itself (`ledger_snapshots`).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use chain_solana::wire::{
     BlockName, RecordDigest, RecordLink, SnapshotRecord, WriterId, encode_snapshot, read_head,
@@ -17,8 +16,7 @@ use replicated_log::LogMessage;
 use solana_hash::Hash;
 
 use super::phase::{
-    Following, OpenedSnapshot, Opening, OpeningStep, Phase, SnapshotRequest, ViewBlock,
-    WrittenSnapshot,
+    Following, OpenedSnapshot, OpeningStep, Phase, SnapshotRequest, ViewBlock, WrittenSnapshot,
 };
 use super::{Action, AppendFailure, Notice, Now, Plan, RETRY_DELAY};
 use crate::batch::{Batch, BatchError};
@@ -28,49 +26,8 @@ use crate::log_chain::LogChain;
 /// not known. Four billion records take decades. Readers derive write versions of 64 bits from a number, and shift it
 /// by 22 bits for that.
 const GENERATION_NUMBER_BITS: u32 = 32;
-/// Leases in which another ingester may open the generation.
-const WAIT_LEASES: u32 = 4;
 
 impl Plan {
-    /// Opens this generation or a later one without delay.
-    pub(super) fn open_generation(&mut self, generation: u64, reason: Arc<str>) {
-        self.start_opening(generation, reason, OpeningStep::Looking, false);
-    }
-
-    /// Opens a generation after one that cannot be read. If another ingester leads, it gets the time to do so.
-    pub(super) fn replace_generation(&mut self, generation: u64, reason: Arc<str>, now: Now) {
-        let wait = if self.is_leader() { Duration::ZERO } else { self.config.lease * WAIT_LEASES };
-        let until = now.elapsed + wait;
-        self.start_opening(generation + 1, reason, OpeningStep::Waiting { until }, false);
-    }
-
-    /// Waits for the first record of a generation that another ingester has created, and appends it otherwise.
-    pub(super) fn await_first_record(&mut self, generation: u64, now: Now) {
-        let until = now.elapsed + self.config.lease * WAIT_LEASES;
-        let reason = "the generation has no records".into();
-        self.start_opening(generation, reason, OpeningStep::Waiting { until }, true);
-    }
-
-    /// Starts to open a generation, or a later one, so that the number of a deleted generation is not used again.
-    fn start_opening(
-        &mut self,
-        generation: u64,
-        reason: Arc<str>,
-        step: OpeningStep,
-        exists: bool,
-    ) {
-        self.note_numbers();
-        let unused = self.snapshots.map_or(0, |it| it.newest_generation + 1);
-        let generation = if exists { generation } else { generation.max(unused) };
-        let phase = std::mem::replace(&mut self.phase, Phase::Seeking);
-        let earlier = match phase {
-            Phase::Following(following) => Some(following.chain),
-            _ => None,
-        };
-        let opening = Opening { generation, reason, step, exists, earlier };
-        self.phase = Phase::Opening(Box::new(opening));
-    }
-
     pub(super) fn next_opening_action(&mut self, now: Now) -> Action {
         let Phase::Opening(opening) = &mut self.phase else { return Action::Wait(None) };
         if let OpeningStep::Waiting { until } = opening.step {
@@ -103,8 +60,9 @@ impl Plan {
         if !matches!(opening.step, OpeningStep::Looking) || opening.exists {
             return;
         }
-        match newest.filter(|newest| *newest >= opening.generation) {
-            Some(newest) => self.connect(newest),
+        let newer = newest.filter(|newest| *newest >= opening.generation);
+        match newer.or_else(|| self.find_rejoin(newest)) {
+            Some(generation) => self.connect(generation),
             None => self.expect_snapshot(),
         }
     }

@@ -41,6 +41,8 @@ pub(super) struct Recovering {
     pub(super) generation: u64,
     pub(super) tail: Tail,
     pub(super) window: u64,
+    /// Messages up to this one are not read: they are damaged, or before a damage.
+    pub(super) after: u64,
     pub(super) chain: LogChain,
     pub(super) stream: RecordStream,
     /// Time of the last message, or of the reader's opening. `None` before the reader is open.
@@ -48,16 +50,24 @@ pub(super) struct Recovering {
 }
 
 impl Recovering {
-    pub(super) fn new(generation: u64, tail: Tail, window: u64) -> Self {
-        let start = tail.last.saturating_sub(window).max(tail.first.saturating_sub(1));
+    pub(super) fn new(generation: u64, tail: Tail, window: u64, after: u64) -> Self {
+        let oldest = tail.first.saturating_sub(1).max(after);
+        let start = tail.last.saturating_sub(window).max(oldest);
         Self {
             generation,
             tail,
             window,
+            after,
             chain: LogChain::default(),
             stream: RecordStream::after_message(start),
             read_since: None,
         }
+    }
+
+    /// Whether the window has all messages that can be read.
+    pub(super) fn is_whole(&self) -> bool {
+        let oldest = self.tail.first.max(self.after + 1);
+        self.tail.last.saturating_sub(self.window) < oldest
     }
 
     /// Reads again from the last whole record on.
@@ -65,6 +75,20 @@ impl Recovering {
         self.read_since = None;
         self.stream = RecordStream::after_record(self.chain.position());
     }
+}
+
+/// A generation that is recovered again from behind a damage, while another ingester appends to it.
+pub(super) struct Rejoin {
+    pub(super) generation: u64,
+    /// The damaged message.
+    pub(super) damaged: u64,
+    /// The last message that the log is known to have.
+    pub(super) last: u64,
+    pub(super) times: u32,
+    /// Whether the next extent of the log decides if another ingester appends.
+    pub(super) needs_growth: bool,
+    /// The reason of a new generation.
+    pub(super) reason: Arc<str>,
 }
 
 /// A followed log.
@@ -153,6 +177,12 @@ impl Following {
     pub(super) fn reopen_reader(&mut self) {
         self.has_reader = false;
         self.stream = RecordStream::after_record(self.stream.record_end());
+    }
+
+    /// Reads from the end of the known chain on. A leader does not need the messages before it.
+    pub(super) fn skip_to_end(&mut self) {
+        self.has_reader = false;
+        self.stream = RecordStream::after_record(self.chain.position());
     }
 
     /// Asks for the extent of the log, and reads again.

@@ -7,6 +7,7 @@
 use replicated_log::{StoredMessage, Tail};
 
 use super::phase::{Following, Phase, Recovering};
+use super::reports::STORED_DAMAGES;
 use super::{Action, DAMAGES_MAX, Now, Obstacle, Plan, READ_TIME_MAX, ReadFailure};
 use crate::log_chain::Damage;
 use crate::record_stream::{RecordStream, StreamError};
@@ -57,7 +58,12 @@ impl Plan {
                 if let Some(sequence) = hole {
                     return self.handle_read_failure(ReadFailure::Damaged { sequence }, now);
                 }
-                let recovering = Recovering::new(generation, tail, FIRST_WINDOW);
+                if let Some(reason) = self.end_rejoin(generation, tail.last) {
+                    return self.open_generation(generation + 1, reason);
+                }
+                let damaged = self.rejoin.as_ref().map_or(0, |it| it.damaged);
+                let after = damaged.min(tail.last - 1);
+                let recovering = Recovering::new(generation, tail, FIRST_WINDOW, after);
                 self.phase = Phase::Recovering(Box::new(recovering));
             }
             // Confirmed messages are gone: the log was created again, or restored from an older backup.
@@ -148,18 +154,19 @@ impl Plan {
     }
 
     /// Counts a message that a reader did not get past. Whole records before it say nothing about it, so it has a count
-    /// of its own. Returns `true` if the log is replaced, after several times.
+    /// of its own. After several times a leader passes over a message of its own. Otherwise the log is replaced, and
+    /// this returns `true`.
     pub(super) fn replace_at_obstacle(&mut self, generation: u64, sequence: u64, now: Now) -> bool {
         self.note_damage(Damage { what: "missing", number: 0, sequence });
         let earlier = self.obstacle.take();
         let earlier = earlier.filter(|it| it.generation == generation && it.sequence == sequence);
         let times = earlier.map_or(0, |it| it.times) + 1;
         if times > DAMAGES_MAX {
-            self.replace_generation(
-                generation,
-                "a message of the log is missing or damaged".into(),
-                now,
-            );
+            if self.pass_damage("missing", sequence) {
+                return false;
+            }
+            let reason = "a message of the log is missing or damaged".into();
+            self.give_up_generation(generation, sequence, reason, now);
             return true;
         }
         self.obstacle = Some(Obstacle { generation, sequence, times });
@@ -194,16 +201,21 @@ impl Plan {
         }
     }
 
-    /// Reads a damaged record again. After several times the log is replaced.
+    /// Reads a damaged record again. After several times a leader passes over a record of its own. Otherwise the log is
+    /// replaced.
     pub(super) fn handle_damage(&mut self, generation: u64, damage: Damage, now: Now) {
+        let Damage { what, sequence, .. } = damage;
         self.note_damage(damage);
         self.damages += 1;
         if self.damages > DAMAGES_MAX {
-            return self.replace_generation(
-                generation,
-                "a record of the log is damaged".into(),
-                now,
-            );
+            if self.pass_damage(what, sequence) {
+                return;
+            }
+            let reason = "a record of the log is damaged".into();
+            return match STORED_DAMAGES.contains(&what) {
+                true => self.give_up_generation(generation, sequence, reason, now),
+                false => self.replace_generation(generation, reason, now),
+            };
         }
         match &mut self.phase {
             Phase::Following(following) => following.reopen_reader(),
@@ -225,17 +237,17 @@ impl Plan {
             self.damages = 0;
             return self.start_following(Following::new(generation, chain, stream, now.elapsed));
         }
-        let is_whole =
-            recovering.tail.last.saturating_sub(recovering.window) < recovering.tail.first;
-        if is_whole {
-            return self.replace_generation(
-                generation,
-                "the log begins above its root".into(),
-                now,
-            );
+        let Recovering { after, window, .. } = **recovering;
+        if recovering.is_whole() {
+            let reason = "the log begins above its root".into();
+            return match after {
+                0 => self.replace_generation(generation, reason, now),
+                // The root is not behind the damage yet.
+                _ => self.give_up_generation(generation, after, reason, now),
+            };
         }
-        let window = recovering.window * WINDOW_FACTOR;
-        let recovering = Recovering::new(generation, recovering.tail.clone(), window);
+        let tail = recovering.tail.clone();
+        let recovering = Recovering::new(generation, tail, window * WINDOW_FACTOR, after);
         self.phase = Phase::Recovering(Box::new(recovering));
     }
 }

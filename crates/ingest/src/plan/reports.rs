@@ -1,34 +1,116 @@
-//! Faults of the log that replicas report: the leader opens a generation from its own state, which the damaged record
-//! is not needed for.
+//! Damages of the followed log behind which it continues: those that replicas report, and those that the leader finds
+//! when it reads its own records again. Readers get past them with a snapshot of a block behind them, which the leader
+//! writes while it appends.
 //!
-//! Not here: the search for reports (`upkeep`), their format (`cluster_snapshot::fault_reports`).
+//! Invariant: only the scan of the log says that a record is damaged. A report alone causes a scan, and at most that
+//! the next snapshot is written earlier. So a replica with damaged memory cannot stop the log.
+//! Not here: the search for reports and their scans (`report_search`), the snapshot (`upkeep`), a log that cannot be
+//! continued (`next_generation`).
 
-use std::time::Duration;
-
-use cluster_snapshot::fault_reports::FaultReport;
+use cluster_snapshot::fault_reports::{FaultReport, FaultScope};
 
 use super::phase::Phase;
-use super::{Now, Plan};
+use super::{CheckedReport, KnownSnapshot, Notice, Now, Plan, ReportOutcome};
+use crate::scan::ScanResult;
 
-/// Least time between two generations that reports open. A replica that is damaged itself may report each of them.
-const REPORT_INTERVAL: Duration = Duration::from_secs(1_800);
-/// The fault of a replica that is older than the records. A new generation would have such records, too.
-const VERSION_FAULT: &str = "version";
+/// Damages of a stored message. All others may be those of another log.
+pub(super) const STORED_DAMAGES: [&str; 5] = ["missing", "body", "digest", "value", "length"];
 
 impl Plan {
-    /// Opens a generation if a replica cannot continue in the followed one, and a snapshot of the own root is of use to
-    /// it. Until the root is there, the report is found again and again.
-    pub(super) fn handle_report(&mut self, report: &FaultReport, now: Now) {
+    /// Handles a report of the followed generation, if this ingester leads. The same report is found again and again.
+    pub(super) fn handle_report(&mut self, checked: &CheckedReport, now: Now) {
         let Phase::Following(following) = &self.phase else { return };
-        let is_current = self.is_leader() && report.generation == following.generation;
-        let is_passed = self.own.root_key().slot > report.slot.max(report.confirmed);
-        let is_due = self.reported_at.is_none_or(|at| now.elapsed >= at + REPORT_INTERVAL);
-        if !is_current || !is_passed || !is_due || report.what == VERSION_FAULT {
+        let FaultReport { generation, sequence, .. } = checked.report;
+        let is_current = self.is_leader() && generation == following.generation;
+        // A replica may have read an append whose reply has not arrived.
+        if !is_current || sequence > following.chain.position() {
             return;
         }
-        self.reported_at = Some(now.elapsed);
-        let FaultReport { generation, sequence, what, .. } = report;
-        let reason = format!("a replica cannot continue after message {sequence}: {what}");
-        self.open_generation(generation + 1, reason.into());
+        self.reports.start_generation(generation);
+        if self.reports.is_handled(sequence) {
+            return;
+        }
+        if let Some(outcome) = self.find_outcome(checked, now) {
+            self.reports.set_handled(sequence);
+            self.counters.reports[outcome as usize] += 1;
+            let what = checked.report.what.clone();
+            self.notices.push(Notice::Reported { sequence, what, outcome });
+        }
+    }
+
+    /// Returns the outcome of a report, or `None` if it is not known yet.
+    fn find_outcome(&mut self, checked: &CheckedReport, now: Now) -> Option<ReportOutcome> {
+        let FaultReport { sequence, what, .. } = &checked.report;
+        match FaultScope::from_fault(what) {
+            None => return Some(ReportOutcome::Lasting),
+            Some(FaultScope::Chain) => {
+                self.reports.await_snapshot(*sequence);
+                return Some(ReportOutcome::Chain);
+            }
+            Some(FaultScope::Messages) => {}
+        }
+        match checked.scan? {
+            ScanResult::Intact => Some(ReportOutcome::Intact),
+            ScanResult::Removed => Some(ReportOutcome::Removed),
+            ScanResult::Damaged { last } => {
+                self.reports.need_snapshot(last);
+                Some(ReportOutcome::Damaged)
+            }
+            ScanResult::Unreadable { last } => {
+                // The next records may be whole.
+                self.reports.need_snapshot(last);
+                if self.reports.note_unreadable(last) {
+                    self.end_unreadable_generation(*sequence, now);
+                    return Some(ReportOutcome::Damaged);
+                }
+                None
+            }
+            ScanResult::Unknown => None,
+        }
+    }
+
+    /// Notes a snapshot of the followed generation, of this ingester or of a replica.
+    pub(super) fn note_snapshot(&mut self, snapshot: KnownSnapshot) {
+        if snapshot.generation == self.reports.generation() {
+            self.reports.note_snapshot(snapshot.position);
+        }
+    }
+
+    /// Passes over a damaged message that the leader has appended itself: it knows the chain behind it. Returns `false`
+    /// if the log cannot be continued.
+    pub(super) fn pass_damage(&mut self, what: &str, sequence: u64) -> bool {
+        if !self.is_leader() || !STORED_DAMAGES.contains(&what) {
+            return false;
+        }
+        let Phase::Following(following) = &mut self.phase else { return false };
+        let end = following.chain.position();
+        if sequence > end {
+            return false;
+        }
+        self.reports.start_generation(following.generation);
+        if !self.reports.pass_damage(end) {
+            return false;
+        }
+        following.skip_to_end();
+        self.damages = 0;
+        self.obstacle = None;
+        self.counters.passed_damages += 1;
+        self.notices.push(Notice::PassesDamage { sequence, end });
+        true
+    }
+
+    /// Returns the message that the block of a snapshot must be behind, if readers need one now.
+    pub(crate) fn needed_snapshot(&self) -> Option<u64> {
+        self.reports.needed_after().filter(|_| self.leads_reported_generation())
+    }
+
+    /// Returns whether the next snapshot is due earlier than usual.
+    pub(crate) fn awaits_snapshot(&self) -> bool {
+        self.leads_reported_generation() && self.reports.awaited_after().is_some()
+    }
+
+    fn leads_reported_generation(&self) -> bool {
+        let Phase::Following(following) = &self.phase else { return false };
+        self.is_leader() && following.generation == self.reports.generation()
     }
 }

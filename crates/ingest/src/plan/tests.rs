@@ -24,6 +24,8 @@ use crate::own_chain::{BlockContent, FrozenBlock, OwnEvent, OwnStart};
 mod damage;
 mod following;
 mod opening;
+mod reports;
+mod silence;
 
 const LEASE: Duration = Duration::from_secs(3);
 const NOW: Now = Now { elapsed: Duration::ZERO, unix_ms: 1 };

@@ -8,11 +8,12 @@ use std::time::Duration;
 use chain_solana::wire::{BlockRecord, Mark, Record, RecordDigest, RecordReader};
 use chain_solana::{Block, EventSink, LedgerEvent};
 use cluster_snapshot::fault_reports::{FaultReport, fault_report_dir};
-use cluster_snapshot::{load_manifest, newest_snapshots};
+use cluster_snapshot::{Manifest, load_manifest, newest_snapshots};
 use depot::{Depot, DepotConfig};
 use ingest::{ChainFacts, Ingest, IngestConfig};
 use ledger::Slot;
 use localnet::Localnet;
+use metrics::Exposition;
 use replicated_log::memory::MemoryLogSpace;
 use replicated_log::{LogSpace, MessageKind};
 use solana::VerificationLevel;
@@ -189,8 +190,96 @@ fn find_body(space: &MemoryLogSpace, generation: u64) -> Option<u64> {
     bodies.next().map(|message| message.sequence)
 }
 
+/// A report of a replica that got past a message of generation 0. Its other numbers are wrong.
+fn report_after(sequence: u64, what: &str) -> FaultReport {
+    FaultReport {
+        cluster: CLUSTER.to_owned(),
+        generation: 0,
+        sequence,
+        record: u64::MAX,
+        slot: u64::MAX,
+        confirmed: u64::MAX,
+        what: what.to_owned(),
+        made_at_ms: u64::MAX,
+    }
+}
+
+async fn store_report(depot: &Depot, report: &FaultReport) {
+    depot.put_new(&report.key(), report.to_text().into()).await.expect("it is stored");
+}
+
+/// Returns a value of the ingester's metrics.
+fn read_metric(ingest: &Ingest, name: &str) -> Option<String> {
+    let mut exposition = Exposition::default();
+    ingest.metrics().write(&mut exposition);
+    let text = exposition.into_string();
+    let mut lines = text.lines();
+    lines.find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+}
+
+/// Waits for a snapshot of generation 0 whose block is behind a message.
+async fn wait_for_snapshot(depot: &Depot, after: u64) -> Manifest {
+    let found = async {
+        loop {
+            for key in newest_snapshots(depot, CLUSTER).await.expect("a store") {
+                // It may be removed meanwhile.
+                if let Ok(manifest) = load_manifest(depot, &key.key, None).await
+                    && manifest.position > after
+                {
+                    return manifest;
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(TEST_TIMEOUT, found).await.expect("a snapshot")
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reported_fault_gets_one_new_generation_and_the_old_one_ends() {
+async fn a_reported_damage_gets_a_snapshot_behind_it_and_the_log_continues() {
+    let localnet = open_localnet();
+    let space = MemoryLogSpace::new();
+    let depot = open_depot();
+    let upkeep_interval = Duration::from_millis(20);
+    let config = IngestConfig { upkeep_interval, ..ingest_config() };
+    let (ingest, sink) = start_ingest(config, &localnet, &space, depot.clone());
+    let handle = localnet.start(vec![sink]).expect("the ledger starts");
+    eventually(|| space.stored_messages(0).len() > 100, || "the log grows".to_owned()).await;
+
+    // The ingester has read the body already, and a replica that starts later reads it.
+    let sequence = find_body(&space, 0).expect("the log has bodies");
+    space.damage_message(0, sequence);
+    // An object that is too long, and one of another position, hide no report.
+    let oversized = report_after(sequence - 2, "body").key();
+    depot.put_new(&oversized, vec![b'x'; 5_000].into()).await.expect("it is stored");
+    let misplaced = report_after(sequence - 3, "body").to_text();
+    let key = report_after(sequence - 4, "body").key();
+    depot.put_new(&key, misplaced.into()).await.expect("it is stored");
+    store_report(&depot, &report_after(sequence - 1, "body")).await;
+    store_report(&depot, &report_after(1, "body")).await;
+    store_report(&depot, &report_after(u64::MAX, "body")).await;
+    store_report(&depot, &report_after(2, "no_sum")).await;
+
+    let manifest = wait_for_snapshot(&depot, sequence).await;
+    assert_eq!(manifest.generation, 0);
+    let end = space.stored_messages(0).len();
+    eventually(|| space.stored_messages(0).len() > end + 20, || "it continues".to_owned()).await;
+    for (outcome, expected) in [("damaged", "1"), ("intact", "1"), ("lasting", "1"), ("chain", "0")]
+    {
+        let name = format!("hydrant_ingest_reports_total{{outcome=\"{outcome}\"}}");
+        let is_counted = || read_metric(&ingest, &name).as_deref() == Some(expected);
+        eventually(is_counted, || format!("{name} {:?}", read_metric(&ingest, &name))).await;
+    }
+    let needed = || read_metric(&ingest, "hydrant_ingest_snapshot_needed ");
+    eventually(|| needed().as_deref() == Some("0"), || format!("{:?}", needed())).await;
+
+    tokio::task::spawn_blocking(move || handle.stop()).await.expect("no panic").expect("it stops");
+    ingest.stop().await;
+    assert_eq!(space.newest_generation().await.expect("a log"), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_generation_ends_with_its_reports() {
     let localnet = open_localnet();
     let space = MemoryLogSpace::new();
     let depot = open_depot();
@@ -202,21 +291,9 @@ async fn a_reported_fault_gets_one_new_generation_and_the_old_one_ends() {
     let (ingest, sink) = start_ingest(config, &localnet, &space, depot.clone());
     let handle = localnet.start(vec![sink]).expect("the ledger starts");
     eventually(|| space.stored_messages(0).len() > 100, || "the log grows".to_owned()).await;
-
-    // The ingester has read the body already, and a replica that starts later reads it.
-    let sequence = find_body(&space, 0).expect("the log has bodies");
-    space.damage_message(0, sequence);
-    let report = FaultReport {
-        cluster: CLUSTER.to_owned(),
-        generation: 0,
-        sequence: sequence - 1,
-        record: 1,
-        slot: 1,
-        confirmed: 1,
-        what: "record".to_owned(),
-        made_at_ms: 1,
-    };
-    depot.put_new(&report.key(), report.to_text().into()).await.expect("it is stored");
+    store_report(&depot, &report_after(50, "no_sum")).await;
+    // The log was restored from an older backup.
+    space.restore_generation(0, 50);
     eventually(|| space.stored_messages(1).len() > 100, || "generation 1 grows".to_owned()).await;
     eventually(|| space.stored_messages(0).is_empty(), || "generation 0 is removed".to_owned())
         .await;
@@ -257,20 +334,7 @@ async fn a_leader_writes_a_snapshot_if_nobody_else_does() {
     };
     let (ingest, sink) = start_ingest(config, &localnet, &space, depot.clone());
     let handle = localnet.start(vec![sink]).expect("the ledger starts");
-    let found = async {
-        loop {
-            for key in newest_snapshots(&depot, CLUSTER).await.expect("a store") {
-                // It may be removed meanwhile.
-                if let Ok(manifest) = load_manifest(&depot, &key.key, None).await
-                    && manifest.position > 0
-                {
-                    return manifest;
-                }
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let manifest = tokio::time::timeout(TEST_TIMEOUT, found).await.expect("a snapshot");
+    let manifest = wait_for_snapshot(&depot, 0).await;
     tokio::task::spawn_blocking(move || handle.stop()).await.expect("no panic").expect("it stops");
     ingest.stop().await;
     assert_eq!(manifest.generation, 0);

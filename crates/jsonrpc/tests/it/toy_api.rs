@@ -115,6 +115,16 @@ impl Drop for Toy {
 }
 
 #[test]
+fn a_warning_is_the_second_line_of_ready() {
+    let toy = Toy::start();
+    assert!(toy.get("/ready").ends_with("\r\n\r\nready\n"));
+    toy.server.context.health.set_warning(Some("the log is silent".to_owned()));
+    let response = toy.get("/ready");
+    assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+    assert!(response.ends_with("\r\n\r\nready\nthe log is silent\n"), "{response}");
+}
+
+#[test]
 fn a_ledger_of_another_kind_is_served_over_http() {
     let toy = Toy::start();
     assert_eq!(toy.ok("getHeight", json!([])), json!(0));

@@ -4,12 +4,12 @@
 //! In: the fault. Out: a new position, which the writer's state fits to.
 //! Bounds: [`REREADS_MAX`] attempts to read the same record again, then one attempt each
 //! [`ReplicaConfig::retry_interval`](crate::ReplicaConfig) until a snapshot is found. After
-//! [`ReplicaConfig::report_after`](crate::ReplicaConfig) the fault is reported.
+//! [`ReplicaConfig::report_after`](crate::ReplicaConfig) a mendable fault is reported ([`FaultScope`]).
 //! Not here: the jump itself (`writer/jump.rs`).
 
 use chain_solana::wire::{BlockKey, BlockName, RecordChain, SnapshotRecord};
 use cluster_snapshot::ManifestKey;
-use cluster_snapshot::fault_reports::FaultReport;
+use cluster_snapshot::fault_reports::{FaultReport, FaultScope};
 use ledger::Commitment;
 use replicated_log::LogError;
 use tokio::time::Instant;
@@ -91,10 +91,7 @@ impl LogFollower {
                     text
                 }
                 Err(RecoverError::NoSnapshot { generation, reasons }) => {
-                    // Another generation of the same ingesters has no higher level.
-                    if !matches!(fault, Fault::Level { .. }) {
-                        self.report_if_stuck(&fault, generation).await;
-                    }
+                    self.report_if_stuck(&fault, generation).await;
                     reasons
                 }
                 Err(RecoverError::Level(level)) => {
@@ -113,9 +110,12 @@ impl LogFollower {
         }
     }
 
-    /// Reports a fault after some time without a way to continue. If all replicas meet it, none of them writes the snapshot
-    /// that they need.
+    /// Reports a fault after some time without a way to continue, if a snapshot mends it. If all replicas meet it, none
+    /// of them writes the snapshot that they need.
     async fn report_if_stuck(&mut self, fault: &Fault, generation: u64) {
+        if FaultScope::from_fault(fault.name()).is_none() {
+            return;
+        }
         let since = *self.stuck_since.get_or_insert_with(Instant::now);
         let sequence = if generation == self.at.generation { self.at.sequence } else { 0 };
         let place = Some((generation, sequence));

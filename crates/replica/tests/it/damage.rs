@@ -235,6 +235,26 @@ async fn a_fault_without_a_way_to_continue_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_that_no_snapshot_mends_is_not_reported() {
+    let mut chain = SourceChain::new(11);
+    let mut log = SourceLog::new(&chain).await;
+    let config = ReplicaConfig { report_after: Duration::ZERO, ..config() };
+    let replica = start(load(config, &log, &log.depot).await);
+    let block = chain.make_block(chain.tip);
+    let record = log.encode_block(&chain, block, |block| block.bank_hash = Hash::default());
+    log.append(&record).await;
+
+    let describe = || format!("{:?}", replica.status.last_fault());
+    // It says so after the attempt to report the fault.
+    let reason = "broken: no_sum; no snapshot to jump to";
+    let is_stuck = || replica.status.not_ready_reason().as_deref() == Some(reason);
+    eventually(is_stuck, describe).await;
+    let reports = log.depot.list(&fault_report_dir(CLUSTER)).await.expect("a list");
+    assert!(reports.is_empty(), "{reports:?}");
+    replica.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_that_break_the_chain_are_named() {
     for (name, seed) in [("number", 2), ("chain", 3), ("term", 4)] {
         let (mut chain, mut log, replica) = start_chain(seed).await;

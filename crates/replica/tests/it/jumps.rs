@@ -1,4 +1,4 @@
-//! Replicas behind a truncated log jump, and new generations are continued without one if possible.
+//! Replicas behind a truncated or damaged log jump, and new generations are continued without one if possible.
 
 use chain_solana::RevertReason;
 use chain_solana::wire::{BlockName, Mark, RecordDigest};
@@ -43,6 +43,34 @@ async fn a_replica_behind_a_truncated_log_jumps_to_a_snapshot() {
             .collect();
         assert_eq!(after, ["tip", "confirmed", "rooted"], "seed {seed}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_jumps_over_a_damage_within_a_generation() {
+    let mut chain = SourceChain::new(12);
+    let mut log = SourceLog::new(&chain).await;
+    for _ in 0..10 {
+        let steps = chain.extend(chain.tip);
+        log.append_steps(&chain, &steps).await;
+    }
+    // It is loaded, and starts to read only when the message is damaged.
+    let replica = load(config(), &log, &log.depot).await;
+    let damaged = log.sequence + 1;
+    for _ in 0..60 {
+        let steps = chain.extend(chain.tip);
+        log.append_steps(&chain, &steps).await;
+    }
+    log.space.damage_message(log.generation, damaged);
+    let root = chain.root;
+    assert!(log.positions[&root].sequence > damaged);
+    log.write_snapshot(&chain, root).await;
+    let replica = start(replica);
+    replica.wait_for(&chain).await;
+    replica.check(&chain, root);
+    assert!(replica.faults("value") > 0);
+    assert_eq!(replica.status.jumps(), 1);
+    assert_eq!(replica.status.generation(), log.generation);
+    replica.stop();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -75,46 +75,6 @@ fn a_log_with_a_damaged_body_is_replaced() {
     assert!(reason.contains("a record of the log is damaged"), "{reason}");
 }
 
-#[test]
-fn a_leader_finds_that_its_own_record_was_stored_damaged() {
-    let mut plan = plan(usize::MAX);
-    lead(&mut plan);
-    plan.handle(frozen(1, Ok(content(1, false))), NOW);
-    let Action::Append(batch) = plan.next_action(NOW) else { panic!("it appends") };
-    let mut messages = number_messages(&batch.messages);
-    let last = batch.chain.position();
-    plan.handle(Input::Done(Outcome::Appended(Ok(last))), NOW);
-    for message in &mut messages {
-        message.sequence += batch.after;
-    }
-    let body = messages.last_mut().expect("the block has bodies");
-    let mut payload = body.payload.to_vec();
-    payload[0] ^= 1;
-    body.payload = payload.into();
-    let mut elapsed = Duration::ZERO;
-    for _ in 0..100 {
-        let now = Now { elapsed, unix_ms: 2 };
-        messages.iter().for_each(|it| plan.handle(Input::Message(it.clone()), now));
-        match plan.next_action(now) {
-            Action::Read(after) => {
-                assert_eq!(after, batch.after, "it reads the damaged record again");
-                plan.handle(Input::Done(Outcome::ReaderOpened(Ok(()))), now);
-            }
-            Action::FindGeneration => {
-                plan.handle(Input::Done(Outcome::GenerationFound(Ok(Some(0)))), now);
-            }
-            Action::RetainView => {
-                let outcome = retain_root_view(&plan);
-                plan.handle(Input::Done(outcome), now);
-            }
-            Action::WriteSnapshot(request) => return assert_eq!(request.generation, 1),
-            Action::Wait(until) => elapsed = until.expect("a time"),
-            other => panic!("{other:?}"),
-        }
-    }
-    panic!("no generation is opened");
-}
-
 /// Reads the extent after an append without a reply, until the plan does something else, or the time ends.
 fn ask_tail(plan: &mut Plan, last: u64, from: Duration, until: Duration) -> Option<Action> {
     let mut elapsed = from;
@@ -177,6 +137,7 @@ fn a_follower_replaces_a_log_that_stops_delivering() {
         let now = Now { elapsed, unix_ms: 2 };
         let outcome = match plan.next_action(now) {
             Action::Read(_) => Outcome::ReaderOpened(Ok(())),
+            Action::OpenGeneration(0) => Outcome::GenerationOpened(Ok(())),
             Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
             Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
             Action::RetainView => return,
@@ -200,4 +161,60 @@ fn a_log_that_counts_a_message_it_lost_is_replaced() {
         }
     });
     assert!(reason.contains("a message of the log is missing"), "{reason}");
+}
+
+#[test]
+fn a_follower_recovers_a_generation_behind_a_damage() {
+    let mut log = OtherLog::new();
+    log.push_block(&content(1, false), 5);
+    let damaged = log.messages.len();
+    for slot in 2..=8 {
+        log.push_block(&content(slot, false), slot + 5);
+    }
+    let block = |slot| BlockName { slot, number: slot + 6 };
+    log.push_marks(vec![
+        Mark::TipMoved(block(8)),
+        Mark::Confirmed(block(8)),
+        Mark::Rooted(block(4)),
+    ]);
+    let mut stored = number_messages(&log.messages);
+    stored.iter_mut().for_each(|message| message.pending = 0);
+    let mut payload = stored[damaged - 1].payload.to_vec();
+    payload[0] ^= 1;
+    stored[damaged - 1].payload = payload.into();
+
+    let mut plan = plan(usize::MAX);
+    follow(&mut plan, &log.messages[..1]);
+    stored[1..damaged].iter().for_each(|it| plan.handle(Input::Message(it.clone()), NOW));
+    let mut last = damaged as u64;
+    let end = stored.len() as u64;
+    let mut elapsed = Duration::ZERO;
+    for _ in 0..200 {
+        let now = Now { elapsed, unix_ms: 2 };
+        if plan.followed_log().is_some_and(|followed| followed.position == end) {
+            return assert_eq!(plan.counters().generations_opened, 0);
+        }
+        let outcome = match plan.next_action(now) {
+            Action::Read(after) => {
+                plan.handle(Input::Done(Outcome::ReaderOpened(Ok(()))), now);
+                let read = stored.iter().filter(|it| it.sequence > after && it.sequence <= last);
+                read.for_each(|it| plan.handle(Input::Message(it.clone()), now));
+                continue;
+            }
+            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
+            Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
+            Action::OpenGeneration(0) => {
+                // The leader has appended meanwhile.
+                last = end;
+                Outcome::GenerationOpened(Ok(()))
+            }
+            Action::Wait(until) => {
+                elapsed = until.expect("a time");
+                continue;
+            }
+            other => panic!("{other:?}"),
+        };
+        plan.handle(Input::Done(outcome), now);
+    }
+    panic!("the generation is not recovered");
 }

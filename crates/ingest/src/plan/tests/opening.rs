@@ -114,61 +114,6 @@ fn opens_a_generation(plan: &mut Plan, expected: &str) {
     assert!(notices.iter().any(is_expected), "{notices:?}");
 }
 
-fn root_block(plan: &mut Plan, slot: Slot) {
-    plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
-    plan.handle(Input::Own(OwnEvent::Rooted { id: id(slot), key: key(slot, false) }), NOW);
-}
-
-/// A report of a replica that has read up to a slot.
-fn report(generation: u64, slot: Slot, what: &str) -> Input {
-    Input::Reported(FaultReport {
-        cluster: "test".to_owned(),
-        generation,
-        sequence: 9,
-        record: 7,
-        slot,
-        confirmed: slot - 1,
-        what: what.to_owned(),
-        made_at_ms: 1,
-    })
-}
-
-fn followed_generation(plan: &Plan) -> Option<u64> {
-    plan.followed_log().map(|followed| followed.generation)
-}
-
-#[test]
-fn a_reported_fault_opens_one_generation_above_it() {
-    let mut plan = plan(usize::MAX);
-    lead(&mut plan);
-    (1..=3).for_each(|slot| root_block(&mut plan, slot));
-    // A snapshot of slot 3 is not above the replica's, and no generation helps an old release.
-    plan.handle(report(0, 3, "sum"), NOW);
-    plan.handle(report(0, 2, "version"), NOW);
-    assert_eq!(followed_generation(&plan), Some(0));
-    root_block(&mut plan, 4);
-    plan.handle(report(0, 3, "sum"), NOW);
-    assert_eq!(followed_generation(&plan), None);
-    open(&mut plan, 1);
-    // The report is found again, and the replica cannot continue in the new generation either.
-    plan.handle(report(0, 3, "sum"), NOW);
-    plan.handle(report(1, 3, "sum"), NOW);
-    assert_eq!(followed_generation(&plan), Some(1));
-    let later = Now { elapsed: Duration::from_secs(3_600), unix_ms: 2 };
-    plan.handle(report(1, 3, "sum"), later);
-    assert_eq!(followed_generation(&plan), None);
-}
-
-#[test]
-fn a_follower_leaves_reports_to_the_leader() {
-    let mut plan = plan(usize::MAX);
-    follow(&mut plan, &generation_with(&content(1, false)));
-    root_block(&mut plan, 1);
-    root_block(&mut plan, 2);
-    plan.handle(report(0, 1, "sum"), NOW);
-    assert_eq!(followed_generation(&plan), Some(0));
-}
-
 #[test]
 fn a_snapshot_can_be_taken_of_a_block_with_a_record() {
     let mut plan = plan(usize::MAX);

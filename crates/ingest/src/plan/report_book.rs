@@ -1,0 +1,102 @@
+//! The reports of one generation that were handled, and the snapshots that they require.
+//!
+//! Invariant: a report is handled once, whatever its number, its order and its claims about slots are.
+//! Bounds: [`HANDLED_MAX`] positions.
+//! Not here: the outcome of a report (`reports`).
+
+use std::collections::BTreeSet;
+
+/// Positions of handled reports, the highest ones. The search passes on fewer.
+const HANDLED_MAX: usize = 1_024;
+/// Scans of a log that has grown, after which it cannot be continued if none found a whole record behind a damage.
+const UNREADABLE_SCANS_MAX: u32 = 3;
+/// Damages that the leader passes over before a snapshot is behind them. More damages are those of the log itself.
+const PASSES_MAX: u32 = 3;
+
+/// The handled reports of a generation.
+#[derive(Debug, Default)]
+pub(super) struct ReportBook {
+    generation: u64,
+    handled: BTreeSet<u64>,
+    /// Message that the block of a snapshot must be behind, because readers do not get past it.
+    needed_after: Option<u64>,
+    /// Message that the block of the next snapshot must be behind. The log is intact.
+    awaited_after: Option<u64>,
+    /// The last message of the longest log that had no whole record behind a damage.
+    unreadable_last: u64,
+    unreadable_scans: u32,
+    /// Damages that the leader has passed over since the last snapshot behind one.
+    passes: u32,
+}
+
+impl ReportBook {
+    /// Forgets the reports of another generation.
+    pub(super) fn start_generation(&mut self, generation: u64) {
+        if self.generation != generation {
+            *self = Self { generation, ..Self::default() };
+        }
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(super) fn is_handled(&self, sequence: u64) -> bool {
+        self.handled.contains(&sequence)
+    }
+
+    pub(super) fn set_handled(&mut self, sequence: u64) {
+        self.handled.insert(sequence);
+        if self.handled.len() > HANDLED_MAX {
+            self.handled.pop_first();
+        }
+    }
+
+    pub(super) fn needed_after(&self) -> Option<u64> {
+        self.needed_after
+    }
+
+    pub(super) fn awaited_after(&self) -> Option<u64> {
+        self.awaited_after
+    }
+
+    /// Requires a snapshot of a block behind a message, at once.
+    pub(super) fn need_snapshot(&mut self, after: u64) {
+        self.needed_after = self.needed_after.max(Some(after));
+    }
+
+    /// Requires that the next snapshot is written earlier, and of a block behind a message.
+    pub(super) fn await_snapshot(&mut self, after: u64) {
+        self.awaited_after = self.awaited_after.max(Some(after));
+    }
+
+    /// Notes a snapshot whose block has its record up to this message.
+    pub(super) fn note_snapshot(&mut self, position: u64) {
+        if self.needed_after.is_some_and(|after| after < position) {
+            self.needed_after = None;
+            self.passes = 0;
+            self.unreadable_scans = 0;
+        }
+        self.awaited_after = self.awaited_after.filter(|after| *after >= position);
+    }
+
+    /// Notes a scan that found no whole record between a damage and this message. Returns `true` if that was so each
+    /// time after the log had grown.
+    pub(super) fn note_unreadable(&mut self, last: u64) -> bool {
+        if last > self.unreadable_last {
+            self.unreadable_last = last;
+            self.unreadable_scans += 1;
+        }
+        self.unreadable_scans > UNREADABLE_SCANS_MAX
+    }
+
+    /// Notes a damage that the leader found before the end of its log. Returns `false` if there were too many.
+    pub(super) fn pass_damage(&mut self, end: u64) -> bool {
+        if self.passes >= PASSES_MAX {
+            return false;
+        }
+        self.passes += 1;
+        self.need_snapshot(end);
+        true
+    }
+}
