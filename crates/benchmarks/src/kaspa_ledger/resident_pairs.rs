@@ -13,14 +13,14 @@ pub(crate) fn run(size: &Size) -> Result<()> {
     let sets: Vec<Range<u32>> = size.sets.ranges().collect();
     let memory = || Ok(Process::current().resident_bytes()?);
     let measured = measure_pairs(&sets, size.cycles, memory)?;
-    let growth = measured.last as f64 / measured.first as f64;
+    let growth = measured.late as f64 / measured.early as f64;
     println!(
-        "{} pairs, {} cycles: {:.1} resident B a pair, the process {:.1} MB in the first cycle, {:.1} in the last",
+        "{} pairs, {} cycles: {:.1} resident B a pair, the process {:.1} MB in the first quarter, {:.1} in the last",
         size.sets.pairs(),
         size.cycles,
         measured.pair_bytes(),
-        measured.first as f64 / 1e6,
-        measured.last as f64 / 1e6
+        measured.early as f64 / 1e6,
+        measured.late as f64 / 1e6
     );
     print_metric("pair_bytes", measured.pair_bytes());
     print_metric("growth", growth);
