@@ -18,6 +18,8 @@ const PASSES_MAX: u32 = 3;
 pub(super) struct ReportBook {
     generation: u64,
     handled: BTreeSet<u64>,
+    /// Position of the newest known snapshot.
+    snapshot: u64,
     /// Message that the block of a snapshot must be behind, because readers do not get past it.
     needed_after: Option<u64>,
     /// Message that the block of the next snapshot must be behind. The log is intact.
@@ -60,18 +62,23 @@ impl ReportBook {
         self.awaited_after
     }
 
-    /// Requires a snapshot of a block behind a message, at once.
+    /// Requires a snapshot of a block behind a message, at once, unless there is one.
     pub(super) fn need_snapshot(&mut self, after: u64) {
-        self.needed_after = self.needed_after.max(Some(after));
+        if after >= self.snapshot {
+            self.needed_after = self.needed_after.max(Some(after));
+        }
     }
 
-    /// Requires that the next snapshot is written earlier, and of a block behind a message.
+    /// Requires that the next snapshot is written earlier, and of a block behind a message, unless there is one.
     pub(super) fn await_snapshot(&mut self, after: u64) {
-        self.awaited_after = self.awaited_after.max(Some(after));
+        if after >= self.snapshot {
+            self.awaited_after = self.awaited_after.max(Some(after));
+        }
     }
 
     /// Notes a snapshot whose block has its record up to this message.
     pub(super) fn note_snapshot(&mut self, position: u64) {
+        self.snapshot = self.snapshot.max(position);
         if self.needed_after.is_some_and(|after| after < position) {
             self.needed_after = None;
             self.passes = 0;
