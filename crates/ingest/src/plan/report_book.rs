@@ -82,9 +82,14 @@ impl ReportBook {
         if self.needed_after.is_some_and(|after| after < position) {
             self.needed_after = None;
             self.passes = 0;
-            self.unreadable_scans = 0;
         }
         self.awaited_after = self.awaited_after.filter(|after| *after >= position);
+    }
+
+    /// Notes a scan that found a whole record behind a damage. A snapshot says nothing about it: the leader writes one
+    /// without reading the log.
+    pub(super) fn note_whole_record(&mut self) {
+        self.unreadable_scans = 0;
     }
 
     /// Notes a scan that found no whole record between a damage and this message. Returns `true` if that was so each

@@ -52,6 +52,7 @@ impl Plan {
             ScanResult::Intact => Some(ReportOutcome::Intact),
             ScanResult::Removed => Some(ReportOutcome::Removed),
             ScanResult::Damaged { last } => {
+                self.reports.note_whole_record();
                 self.reports.need_snapshot(last);
                 Some(ReportOutcome::Damaged)
             }

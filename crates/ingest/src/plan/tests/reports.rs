@@ -247,6 +247,22 @@ fn a_report_from_before_a_known_snapshot_needs_no_other_one() {
 }
 
 #[test]
+fn snapshots_do_not_hide_a_log_that_stores_no_whole_record() {
+    let mut plan = leader(3);
+    let unreadable = |last| report(0, 1, "body", Some(ScanResult::Unreadable { last }));
+    for slot in 4..=6 {
+        let end = position(&plan);
+        plan.handle(unreadable(end), NOW);
+        append_block(&mut plan, slot, NOW);
+        plan.handle(snapshot(position(&plan)), NOW);
+        assert_eq!(plan.needed_snapshot(), None);
+    }
+    let end = position(&plan);
+    plan.handle(unreadable(end), NOW);
+    assert_eq!(plan.followed_log(), None);
+}
+
+#[test]
 fn a_log_that_grows_without_a_whole_record_gets_a_new_generation() {
     let mut plan = leader(3);
     let unreadable = |last| report(0, 1, "body", Some(ScanResult::Unreadable { last }));
