@@ -3,8 +3,8 @@
 //!
 //! Shape: a task looks at the log and at the store at each interval. The driver takes its [`Findings`]: reports go to
 //! the plan, and a due snapshot is started with the final view of that moment.
-//! Bounds: one look and one snapshot at a time, with pauses between needed ones (`snapshot_pace`). The view of a snapshot
-//! retains the versions of accounts that are replaced meanwhile.
+//! Bounds: one look and one snapshot at a time, with pauses between needed ones (`snapshot_pace`). The view of a
+//! snapshot retains the versions of accounts that are replaced meanwhile.
 //! Not here: the search for reports (`report_search`), the reaction to one (`plan`), the content of a snapshot
 //! (`ledger_snapshots`).
 
@@ -201,8 +201,8 @@ impl Upkeep {
         self.snapshot.is_some()
     }
 
-    /// Whether a snapshot that readers need can be started: none is being written, and the pause after the one before is
-    /// over.
+    /// Whether a snapshot that readers need can be started: none is being written, and the pause after the one before
+    /// is over.
     pub(crate) fn is_ready_to_write(&self) -> bool {
         !self.is_writing() && self.pace.is_ready(Instant::now())
     }

@@ -207,8 +207,8 @@ impl ArchiveWriter {
     }
 
     /// Records that the final blocks before `next` are missing, which [`Self::push`] has refused with
-    /// [`ArchiveError::Hole`]. Writes the open range before, if it has all of its blocks. The archive continues with the
-    /// first whole range that has no missing block. Of two holes of the same slots the first one stays.
+    /// [`ArchiveError::Hole`]. Writes the open range before, if it has all of its blocks. The archive continues with
+    /// the first whole range that has no missing block. Of two holes of the same slots the first one stays.
     ///
     /// # Errors
     ///

@@ -139,8 +139,8 @@ pub(crate) enum ReportOutcome {
     Intact,
     /// A record is damaged: a snapshot of a block behind it is written.
     Damaged,
-    /// A replica refuses what the records say, and not all of them were compared with the own blocks: the next snapshot is
-    /// written earlier.
+    /// A replica refuses what the records say, and not all of them were compared with the own blocks: the next snapshot
+    /// is written earlier.
     Chain,
     /// A replica refuses what the records say, and one of them differs from the own block: a snapshot of a block behind
     /// it is written.

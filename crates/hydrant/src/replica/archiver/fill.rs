@@ -1,7 +1,7 @@
 //! Fills the holes of an archive with blocks that this replica has: in its history, or in the log.
 //!
-//! Bounds: [`HOLES_MAX`] holes, the newest ones. The log is read once for the start of each, because it only loses blocks;
-//! up to [`LOG_READS_MAX`] times if it falls silent.
+//! Bounds: [`HOLES_MAX`] holes, the newest ones. The log is read once for the start of each, because it only loses
+//! blocks, and up to [`LOG_READS_MAX`] times if it falls silent.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
