@@ -56,6 +56,10 @@ pub const MENDABLE_FAULTS: [(&str, FaultScope); 20] = [
     ("unrooted", FaultScope::Chain),
 ];
 
+/// The name in the report of an ingester that does not lead: a block of the log differs from its own one. The position
+/// is the message before the last one of the record, where no replica stops.
+pub const DIFFERENT_BLOCK: &str = "different_block";
+
 impl FaultScope {
     /// Returns the scope of the fault with this name, or `None` if no snapshot mends it.
     pub fn from_fault(name: &str) -> Option<Self> {
@@ -178,6 +182,8 @@ mod tests {
         assert!(text.starts_with("version=1\ncluster=main\ngeneration=3\n"), "{text}");
         assert!(text.len() <= FAULT_REPORT_BYTES_MAX);
         assert_eq!(FaultReport::parse(&text), Some(report.clone()));
+        let difference = FaultReport { what: DIFFERENT_BLOCK.to_owned(), ..report.clone() };
+        assert_eq!(FaultReport::parse(&difference.to_text()), Some(difference));
         let with_more = format!("{text}later=1\n");
         assert_eq!(FaultReport::parse(&with_more), Some(report));
     }
@@ -208,7 +214,8 @@ mod tests {
 
     #[test]
     fn faults_of_a_release_or_a_setting_are_not_mendable() {
-        for lasting in ["version", "level", "no_sum", "write_versions", "truncated", "unknown"] {
+        let lasting = ["version", "level", "no_sum", "write_versions", "truncated", "unknown"];
+        for lasting in lasting.into_iter().chain([DIFFERENT_BLOCK]) {
             assert_eq!(FaultScope::from_fault(lasting), None, "{lasting}");
         }
         assert_eq!(FaultScope::from_fault("body"), Some(FaultScope::Messages));

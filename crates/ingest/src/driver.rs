@@ -107,6 +107,7 @@ impl Driver {
             running.update_status();
             running.look_if_due();
             running.start_needed_snapshot();
+            running.report_difference();
             let is_drained = !has_ledger && running.driver.plan.is_drained();
             if is_drained || running.is_stopped {
                 break;
@@ -410,8 +411,12 @@ impl Running {
         if let Some(newest) = findings.newest {
             self.note_snapshot(newest.generation, newest.position);
         }
-        for report in findings.reports.checked_reports() {
-            self.driver.plan.handle(Input::Reported(report), now);
+        // Differences that other ingesters report say whether a replica is right.
+        for is_difference in [true, false] {
+            let reports = findings.reports.checked_reports();
+            for report in reports.filter(|report| report.is_difference() == is_difference) {
+                self.driver.plan.handle(Input::Reported(report), now);
+            }
         }
         if let Some(due) = findings.due {
             self.start_due_snapshot(due);
@@ -434,6 +439,17 @@ impl Running {
         if let Some(block) = block.filter(|block| block.position > after) {
             self.upkeep.start_snapshot(view, block, SnapshotCause::Damage);
         }
+    }
+
+    /// Reports a block of the leader that differs from the own one.
+    fn report_difference(&mut self) {
+        if !self.upkeep.is_ready_to_report() {
+            return;
+        }
+        let Some(difference) = self.driver.plan.take_difference() else { return };
+        let cluster = &self.driver.snapshots.cluster;
+        let report = difference.to_report(cluster, (self.driver.unix_ms)());
+        self.upkeep.start_report(report);
     }
 
     /// Has a snapshot of the final view written, if the log has its block.

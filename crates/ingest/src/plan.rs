@@ -28,8 +28,8 @@ use solana::VerificationLevel;
 use solana_hash::Hash;
 
 pub(crate) use self::action::{
-    Action, AppendFailure, CheckedReport, FoundSnapshots, Input, KnownSnapshot, LoggedBlock,
-    Notice, Outcome, REPORT_OUTCOMES, ReadFailure, ReportOutcome,
+    Action, AppendFailure, BlockDifference, CheckedReport, FoundSnapshots, Input, KnownSnapshot,
+    LoggedBlock, Notice, Outcome, REPORT_OUTCOMES, ReadFailure, ReportOutcome,
 };
 use self::comparisons::Comparisons;
 use self::phase::{Phase, Rejoin};
@@ -132,6 +132,8 @@ pub(crate) struct Plan {
     /// The reports of the followed generation, and the snapshots that they require.
     reports: ReportBook,
     comparisons: Comparisons,
+    /// A difference that the leader of the log is not informed of.
+    difference: Option<BlockDifference>,
     /// The generation that was given up at a damage.
     rejoin: Option<Rejoin>,
     silence: Silence,
@@ -160,6 +162,7 @@ impl Plan {
             snapshots: None,
             reports: ReportBook::default(),
             comparisons: Comparisons::default(),
+            difference: None,
             rejoin: None,
             silence: Silence::default(),
             damages: 0,
@@ -224,6 +227,11 @@ impl Plan {
     /// Returns the changes since the last call.
     pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
+    }
+
+    /// Returns the oldest block of another leader since the last call that differs from the own one.
+    pub(crate) fn take_difference(&mut self) -> Option<BlockDifference> {
+        self.difference.take()
     }
 
     /// Returns the counters.

@@ -173,7 +173,8 @@ fn write_ingest(to: &mut Exposition, values: &StatusValues) {
 
 fn write_reports(to: &mut Exposition, values: &StatusValues) {
     let counters = values.counters;
-    let help = "Faults that replicas reported to this ingester while it led, by the result of their check.";
+    let help = "Faults that replicas, and differences that other ingesters, reported while this one led, by the result \
+                of the check.";
     let mut family = to.family("hydrant_ingest_reports_total", MetricKind::Counter, help);
     for (outcome, count) in REPORT_OUTCOMES.into_iter().zip(counters.reports) {
         family.put(&[("outcome", outcome)], count);

@@ -1,10 +1,12 @@
-//! The work of the leader besides appends: it removes messages and generations that no reader needs, looks for faults
-//! that replicas report, and writes a snapshot if no replica did, or if readers need one behind a damage.
+//! The tasks of an ingester besides appends. The leader removes messages and generations that no reader needs, looks
+//! for faults that replicas report, and writes a snapshot if no replica did, or if readers need one behind a damage. An
+//! ingester that does not lead reports a block of the leader that differs from its own.
 //!
 //! Shape: a task looks at the log and at the store at each interval. The driver takes its [`Findings`]: reports go to
 //! the plan, and a due snapshot is started with the final view of that moment.
-//! Bounds: one look and one snapshot at a time, with pauses between needed ones (`snapshot_pace`). The view of a
-//! snapshot retains the versions of accounts that are replaced meanwhile.
+//! Bounds: one look, one snapshot and one report at a time, one report for each interval, and pauses between snapshots
+//! that readers need (`snapshot_pace`). The view of a snapshot retains the versions of accounts that are replaced
+//! meanwhile.
 //! Not here: the search for reports (`report_search`), the reaction to one (`plan`), the content of a snapshot
 //! (`ledger_snapshots`).
 
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::View;
+use cluster_snapshot::fault_reports::FaultReport;
 use ledger::Slot;
 use replicated_log::{Log, LogSpace, Tail};
 use tokio::task::{JoinError, JoinHandle};
@@ -47,6 +50,9 @@ pub(crate) struct Upkeep {
     /// The block of the snapshot, or `None` if it was not written.
     snapshot: Option<JoinHandle<Option<LoggedBlock>>>,
     pace: SnapshotPace,
+    /// The report that is being stored.
+    report: Option<JoinHandle<()>>,
+    reported_at: Option<Instant>,
     old_generations: OldGenerations,
     reports: ReportSearch,
     /// The oldest message of the log at the last look.
@@ -119,6 +125,8 @@ impl Upkeep {
             look: None,
             snapshot: None,
             pace: SnapshotPace::new(interval),
+            report: None,
+            reported_at: None,
             old_generations: OldGenerations::default(),
             reports: ReportSearch::default(),
             first: 0,
@@ -225,6 +233,24 @@ impl Upkeep {
         }));
     }
 
+    /// Whether a report can be stored: the interval since the one before has passed, and that one is not being stored.
+    pub(crate) fn is_ready_to_report(&self) -> bool {
+        let is_busy = self.report.as_ref().is_some_and(|report| !report.is_finished());
+        !is_busy && self.reported_at.is_none_or(|at| Instant::now() >= at + self.interval)
+    }
+
+    /// Stores a report for the leader.
+    pub(crate) fn start_report(&mut self, report: FaultReport) {
+        let Sources { snapshots, lines, .. } = self.sources.clone();
+        self.reported_at = Some(Instant::now());
+        self.report = Some(tokio::spawn(async move {
+            let stored = snapshots.depot.put_new(&report.key(), report.to_text().into()).await;
+            if let Err(err) = stored {
+                lines.report(&err);
+            }
+        }));
+    }
+
     /// Ends the snapshot that is being written: its generation ends.
     pub(crate) fn stop_snapshot(&mut self) {
         if let Some(snapshot) = self.snapshot.take() {
@@ -237,6 +263,9 @@ impl Upkeep {
         self.stop_snapshot();
         if let Some(look) = self.look.take() {
             look.abort();
+        }
+        if let Some(report) = self.report.take() {
+            report.abort();
         }
     }
 }

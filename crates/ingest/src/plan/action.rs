@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chain_solana::wire::{BlockName, RecordDigest};
-use cluster_snapshot::fault_reports::FaultReport;
+use cluster_snapshot::fault_reports::{DIFFERENT_BLOCK, FaultReport};
 use ledger::Slot;
 use replicated_log::{StoredMessage, Tail};
 use solana_hash::Hash;
@@ -124,6 +124,39 @@ pub(crate) struct CheckedReport {
     pub(crate) scan: Option<ScanResult>,
 }
 
+impl CheckedReport {
+    /// Whether another ingester reports that a block of the log differs from its own one.
+    pub(crate) fn is_difference(&self) -> bool {
+        self.report.what == DIFFERENT_BLOCK
+    }
+}
+
+/// A block of the log that differs from the own one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockDifference {
+    pub(crate) generation: u64,
+    /// Sequence of the last message of its record.
+    pub(crate) position: u64,
+    pub(crate) name: BlockName,
+}
+
+impl BlockDifference {
+    /// Returns the report for the leader, whose own block the log has.
+    pub(crate) fn to_report(self, cluster: &str, made_at_ms: u64) -> FaultReport {
+        let Self { generation, position, name } = self;
+        FaultReport {
+            cluster: cluster.to_owned(),
+            generation,
+            sequence: position.saturating_sub(1),
+            record: name.number,
+            slot: name.slot,
+            confirmed: 0,
+            what: DIFFERENT_BLOCK.to_owned(),
+            made_at_ms,
+        }
+    }
+}
+
 /// A snapshot of a block of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownSnapshot {
@@ -147,6 +180,8 @@ pub(crate) enum ReportOutcome {
     Different,
     /// A replica refuses what the records say, and the own ledger says the same: the next snapshot is written earlier.
     Equal,
+    /// Another ingester has another block than the log. A replica that refuses the block is right.
+    Disagreement,
     /// No snapshot mends such a fault.
     Lasting,
     /// The limits of the log have removed the position.
@@ -154,8 +189,8 @@ pub(crate) enum ReportOutcome {
 }
 
 /// The names of [`ReportOutcome`], in the order of its variants.
-pub(crate) const REPORT_OUTCOMES: [&str; 7] =
-    ["intact", "damaged", "chain", "different", "equal", "lasting", "removed"];
+pub(crate) const REPORT_OUTCOMES: [&str; 8] =
+    ["intact", "damaged", "chain", "different", "equal", "disagreement", "lasting", "removed"];
 
 impl ReportOutcome {
     /// Returns the name, as in `hydrant_ingest_reports_total{outcome}`.

@@ -43,6 +43,10 @@ impl Plan {
     /// Returns the outcome of a report, or `None` if it is not known yet.
     fn find_outcome(&mut self, checked: &CheckedReport, now: Now) -> Option<ReportOutcome> {
         let FaultReport { sequence, what, .. } = &checked.report;
+        if checked.is_difference() {
+            self.comparisons.note_comparison(sequence.saturating_add(1), false);
+            return Some(ReportOutcome::Disagreement);
+        }
         match FaultScope::from_fault(what) {
             None => return Some(ReportOutcome::Lasting),
             Some(FaultScope::Chain) => return Some(self.check_content(&checked.report)),

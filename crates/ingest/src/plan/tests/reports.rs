@@ -1,7 +1,7 @@
 //! Damages that replicas report, or that the leader finds: appends continue, and one snapshot is needed.
 
 use super::*;
-use crate::plan::{CheckedReport, KnownSnapshot, ReportOutcome};
+use crate::plan::{BlockDifference, CheckedReport, KnownSnapshot, ReportOutcome};
 use crate::scan::ScanResult;
 
 /// A report of a replica that got past a message.
@@ -233,6 +233,35 @@ fn a_record_that_is_the_own_block_needs_no_snapshot_at_once() {
     assert_eq!(count_handled(&plan, ReportOutcome::Different), 0);
     assert_eq!(plan.needed_snapshot(), None);
     assert!(plan.awaits_snapshot());
+}
+
+#[test]
+fn a_leader_with_a_wrong_block_learns_it_from_another_ingester() {
+    // The other ingester follows, and reports the difference once.
+    let mut other = plan(usize::MAX);
+    follow(&mut other, &generation_with(&other_block()));
+    assert_eq!(other.take_difference(), None);
+    other.handle(frozen(1, Ok(content(1, false))), NOW);
+    let difference = other.take_difference().expect("the block differs");
+    assert_eq!(other.take_difference(), None);
+    let found = difference.to_report("test", 1);
+    assert_eq!(FaultReport::from_object(&found.key(), found.to_text().as_bytes()), Some(found));
+
+    let mut plan = leader(3);
+    let wrong = BlockDifference { position: 4, ..difference };
+    let report_of_other = wrong.to_report("test", 1);
+    assert_eq!(report_of_other.sequence, 3);
+    let checked = CheckedReport { report: report_of_other, scan: None };
+    plan.handle(Input::Reported(checked), NOW);
+    assert_eq!(count_handled(&plan, ReportOutcome::Disagreement), 1);
+    // No replica has refused the block.
+    assert_eq!(plan.needed_snapshot(), None);
+    assert!(!plan.awaits_snapshot());
+    plan.handle(report(0, 2, "sum", None), NOW);
+    assert_eq!(count_handled(&plan, ReportOutcome::Different), 0);
+    plan.handle(report(0, 4, "sum", None), NOW);
+    assert_eq!(count_handled(&plan, ReportOutcome::Different), 1);
+    assert_eq!(plan.needed_snapshot(), Some(4));
 }
 
 #[test]
