@@ -2,9 +2,9 @@
 //! when it reads its own records again. Readers get past them with a snapshot of a block behind them, which the leader
 //! writes while it appends.
 //!
-//! Invariant: only the scan of the log says that a record is damaged, and only a comparison with the own block that an
-//! intact record is wrong. A report alone causes a scan, and at most that the next snapshot is written earlier. So a
-//! replica with damaged memory cannot stop the log.
+//! Invariant: only the scan of the log says that a record is damaged. An intact record is wrong only if an ingester has
+//! another block, and a replica refuses it. A report alone causes a scan, and at most that the next snapshot is written
+//! earlier. So a replica with damaged memory cannot stop the log.
 //! Not here: the search for reports and their scans (`report_search`), the snapshot (`upkeep`), a log that cannot be
 //! continued (`next_generation`).
 

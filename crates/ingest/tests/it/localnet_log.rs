@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chain_solana::wire::{BlockRecord, Mark, Record, RecordDigest, RecordReader};
 use chain_solana::{Block, EventSink, LedgerEvent};
-use cluster_snapshot::fault_reports::{FaultReport, fault_report_dir};
+use cluster_snapshot::fault_reports::{DIFFERENT_BLOCK, FaultReport, fault_report_dir};
 use cluster_snapshot::{Manifest, load_manifest, newest_snapshots};
 use depot::{Depot, DepotConfig};
 use ingest::{ChainFacts, Ingest, IngestConfig};
@@ -272,6 +272,32 @@ async fn a_reported_damage_gets_a_snapshot_behind_it_and_the_log_continues() {
     }
     let needed = || read_metric(&ingest, "hydrant_ingest_snapshot_needed ");
     eventually(|| needed().as_deref() == Some("0"), || format!("{:?}", needed())).await;
+
+    tokio::task::spawn_blocking(move || handle.stop()).await.expect("no panic").expect("it stops");
+    ingest.stop().await;
+    assert_eq!(space.newest_generation().await.expect("a log"), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_that_an_ingester_and_a_replica_refuse_gets_a_snapshot_behind_it() {
+    let localnet = open_localnet();
+    let space = MemoryLogSpace::new();
+    let depot = open_depot();
+    let upkeep_interval = Duration::from_millis(20);
+    let config = IngestConfig { upkeep_interval, ..ingest_config() };
+    let (ingest, sink) = start_ingest(config, &localnet, &space, depot.clone());
+    let handle = localnet.start(vec![sink]).expect("the ledger starts");
+    eventually(|| space.stored_messages(0).len() > 100, || "the log grows".to_owned()).await;
+
+    store_report(&depot, &report_after(50, DIFFERENT_BLOCK)).await;
+    store_report(&depot, &report_after(70, "sum")).await;
+    let manifest = wait_for_snapshot(&depot, 70).await;
+    assert_eq!(manifest.generation, 0);
+    for outcome in ["disagreement", "different"] {
+        let name = format!("hydrant_ingest_reports_total{{outcome=\"{outcome}\"}}");
+        let is_counted = || read_metric(&ingest, &name).as_deref() == Some("1");
+        eventually(is_counted, || format!("{name} {:?}", read_metric(&ingest, &name))).await;
+    }
 
     tokio::task::spawn_blocking(move || handle.stop()).await.expect("no panic").expect("it stops");
     ingest.stop().await;
