@@ -7,8 +7,8 @@
 //!
 //! Numbers in the name have leading zeros. Replicas that stop at the same message write one object. A reader ignores
 //! keys that it does not know. A report is of no more interest once a newer generation of the log has its first record.
-//! Invariant: a report is the word of one node. Only its position counts, which the leader checks in the log, or compares
-//! with its own blocks.
+//! Invariant: a report is the word of one node. Only its position counts, which the leader checks in the log, or
+//! compares with its own blocks.
 //! Not here: when a replica reports (`replica`), and the reaction of the leader (`ingest`): it writes a snapshot of a
 //! block behind the fault.
 
