@@ -13,7 +13,6 @@ mod metrics;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -29,6 +28,7 @@ use replicated_log::LogSpace;
 use solana::VerificationLevel;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use self::fill::LogReads;
 use self::metrics::ArchiveMetrics;
 
 /// Interval at which new final blocks are archived. An object has the blocks of minutes.
@@ -61,8 +61,7 @@ pub(super) struct Archiver {
 struct ArchiverState {
     /// The open archive.
     progress: Option<ArchiveProgress>,
-    /// Number of times that the log was read to fill a hole, by the first slot.
-    log_reads: BTreeMap<Slot, u32>,
+    log_reads: LogReads,
     ticks_to_fill: u32,
 }
 

@@ -1,7 +1,8 @@
 //! Fills the holes of an archive with blocks that this replica has: in its history, or in the log.
 //!
 //! Bounds: [`HOLES_MAX`] holes, the newest ones. The log is read once for the start of each, because it only loses
-//! blocks, and up to [`LOG_READS_MAX`] times if it falls silent.
+//! blocks, and up to [`LOG_READS_MAX`] times if it falls silent, which ends the reads for the other holes: blocks wait to
+//! be archived meanwhile.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -20,9 +21,33 @@ const HOLES_MAX: usize = 64;
 /// Number of times that a log is read for one hole, which ends before its last message.
 const LOG_READS_MAX: u32 = 6;
 
+/// The reads of the log to fill holes.
+#[derive(Debug, Default)]
+pub(super) struct LogReads {
+    /// Number of reads by the first open slot.
+    counts: BTreeMap<Slot, u32>,
+    /// Whether the log has fallen silent since the holes were listed.
+    is_silent: bool,
+}
+
+impl LogReads {
+    /// Whether the log may have the blocks from a slot on, and responds.
+    fn is_due(&self, first: Slot) -> bool {
+        !self.is_silent && self.counts.get(&first).is_none_or(|count| *count < LOG_READS_MAX)
+    }
+
+    /// Notes a read, which ended before the end of the log if `is_cut`.
+    fn note(&mut self, first: Slot, is_cut: bool) {
+        let count = self.counts.entry(first).or_default();
+        *count = if is_cut { *count + 1 } else { LOG_READS_MAX };
+        self.is_silent |= is_cut;
+    }
+}
+
 impl Archiver {
-    /// Fills the holes whose blocks are known. `log_reads` has the number of reads of the log for each first slot.
-    pub(super) async fn fill_holes(&self, log_reads: &mut BTreeMap<Slot, u32>) -> Result<()> {
+    /// Fills the holes whose blocks are known.
+    pub(super) async fn fill_holes(&self, log_reads: &mut LogReads) -> Result<()> {
+        log_reads.is_silent = false;
         let holes = list_holes(&self.depot, &self.cluster).await?;
         let mut open_slots: u64 = 0;
         for hole in holes.iter().rev().take(HOLES_MAX) {
@@ -49,14 +74,13 @@ impl Archiver {
         &self,
         hole: &ArchiveHoleKey,
         slots: RangeInclusive<Slot>,
-        log_reads: &mut BTreeMap<Slot, u32>,
+        log_reads: &mut LogReads,
     ) -> Result<()> {
         let first = *slots.start();
         let last = *slots.end();
         let retained = self.final_blocks(first);
         let is_retained = retained.first().is_some_and(|block| block.parent.slot < first);
-        let reads = log_reads.get(&first).copied().unwrap_or(0);
-        if !is_retained && reads >= LOG_READS_MAX {
+        if !is_retained && !log_reads.is_due(first) {
             return Ok(());
         }
         let hole = read_hole(&self.depot, hole).await?;
@@ -78,7 +102,7 @@ impl Archiver {
             }
             is_cut = logged.is_cut();
         }
-        log_reads.insert(first, if is_cut { reads + 1 } else { LOG_READS_MAX });
+        log_reads.note(first, is_cut);
         Ok(())
     }
 
@@ -95,5 +119,25 @@ impl Archiver {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_read_once_for_a_hole_or_some_times_if_it_falls_silent() {
+        let mut reads = LogReads::default();
+        reads.note(100, false);
+        assert!(!reads.is_due(100) && reads.is_due(300));
+        for _ in 0..LOG_READS_MAX {
+            assert!(reads.is_due(300));
+            reads.note(300, true);
+            // The others wait for the next list of holes.
+            assert!(!reads.is_due(300) && !reads.is_due(500));
+            reads.is_silent = false;
+        }
+        assert!(!reads.is_due(300) && reads.is_due(500));
     }
 }
