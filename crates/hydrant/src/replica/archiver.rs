@@ -9,6 +9,7 @@
 //! Not here: the format of an archive, how a log is read (`replica::LoggedBlocks`).
 
 mod fill;
+mod log_reads;
 mod metrics;
 #[cfg(test)]
 mod tests;
@@ -28,7 +29,7 @@ use replicated_log::LogSpace;
 use solana::VerificationLevel;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use self::fill::LogReads;
+use self::log_reads::LogReads;
 use self::metrics::ArchiveMetrics;
 
 /// Interval at which new final blocks are archived. An object has the blocks of minutes.

@@ -1,10 +1,8 @@
 //! Fills the holes of an archive with blocks that this replica has: in its history, or in the log.
 //!
-//! Bounds: [`HOLES_MAX`] holes, the newest ones. The log is read once for the start of each, because it only loses
-//! blocks, and up to [`LOG_READS_MAX`] times if it falls silent, which ends the reads for the other holes: blocks wait to
-//! be archived meanwhile.
+//! Bounds: [`HOLES_MAX`] holes, the newest ones.
+//! Not here: how often the log is read for one (`log_reads`).
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 
@@ -14,40 +12,16 @@ use cluster_snapshot::archive::{
 };
 use ledger::Slot;
 
+use super::log_reads::LogReads;
 use super::{ArchiveProgress, Archiver};
 
 /// Number of the newest holes that are filled. The blocks of older ones are in no history and no log.
 const HOLES_MAX: usize = 64;
-/// Number of times that a log is read for one hole, which ends before its last message.
-const LOG_READS_MAX: u32 = 6;
-
-/// The reads of the log to fill holes.
-#[derive(Debug, Default)]
-pub(super) struct LogReads {
-    /// Number of reads by the first open slot.
-    counts: BTreeMap<Slot, u32>,
-    /// Whether the log has fallen silent since the holes were listed.
-    is_silent: bool,
-}
-
-impl LogReads {
-    /// Whether the log may have the blocks from a slot on, and responds.
-    fn is_due(&self, first: Slot) -> bool {
-        !self.is_silent && self.counts.get(&first).is_none_or(|count| *count < LOG_READS_MAX)
-    }
-
-    /// Notes a read, which ended before the end of the log if `is_cut`.
-    fn note(&mut self, first: Slot, is_cut: bool) {
-        let count = self.counts.entry(first).or_default();
-        *count = if is_cut { *count + 1 } else { LOG_READS_MAX };
-        self.is_silent |= is_cut;
-    }
-}
 
 impl Archiver {
     /// Fills the holes whose blocks are known.
     pub(super) async fn fill_holes(&self, log_reads: &mut LogReads) -> Result<()> {
-        log_reads.is_silent = false;
+        log_reads.start();
         let holes = list_holes(&self.depot, &self.cluster).await?;
         let mut open_slots: u64 = 0;
         for hole in holes.iter().rev().take(HOLES_MAX) {
@@ -119,25 +93,5 @@ impl Archiver {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_log_is_read_once_for_a_hole_or_some_times_if_it_falls_silent() {
-        let mut reads = LogReads::default();
-        reads.note(100, false);
-        assert!(!reads.is_due(100) && reads.is_due(300));
-        for _ in 0..LOG_READS_MAX {
-            assert!(reads.is_due(300));
-            reads.note(300, true);
-            // The others wait for the next list of holes.
-            assert!(!reads.is_due(300) && !reads.is_due(500));
-            reads.is_silent = false;
-        }
-        assert!(!reads.is_due(300) && reads.is_due(500));
     }
 }
