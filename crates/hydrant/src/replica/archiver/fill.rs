@@ -76,7 +76,7 @@ impl Archiver {
             }
             is_cut = logged.is_cut();
         }
-        log_reads.note(first, is_cut);
+        log_reads.note_read(first, is_cut);
         Ok(())
     }
 

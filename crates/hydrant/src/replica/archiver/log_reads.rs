@@ -32,7 +32,7 @@ impl LogReads {
     }
 
     /// Notes a read, which ended before the end of the log if `is_cut`.
-    pub(super) fn note(&mut self, first: Slot, is_cut: bool) {
+    pub(super) fn note_read(&mut self, first: Slot, is_cut: bool) {
         let count = self.counts.entry(first).or_default();
         *count = if is_cut { *count + 1 } else { LOG_READS_MAX };
         self.is_silent |= is_cut;
@@ -46,11 +46,11 @@ mod tests {
     #[test]
     fn a_log_is_read_once_for_a_hole_or_some_times_if_it_falls_silent() {
         let mut reads = LogReads::default();
-        reads.note(100, false);
+        reads.note_read(100, false);
         assert!(!reads.is_due(100) && reads.is_due(300));
         for _ in 0..LOG_READS_MAX {
             assert!(reads.is_due(300));
-            reads.note(300, true);
+            reads.note_read(300, true);
             // The others wait for the next list of holes.
             assert!(!reads.is_due(300) && !reads.is_due(500));
             reads.start();
