@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cluster::metrics_page::MetricsPage;
+use crate::rig::metrics_page::MetricsPage;
 use crate::cluster::processes::Cluster;
 use crate::rig::clock::now;
 
