@@ -293,7 +293,7 @@ pub(crate) mod tests {
         let report = |replica: u64, server: u64| {
             let level = |minute: u64| 100 + minute / 45 * replica;
             let rising = |minute: u64| 100 + minute * server;
-            let memory = vec![series("replica0", true, level), series("nats0", false, rising)];
+            let memory = [series("replica0", true, level), series("nats0", false, rising)];
             let memory = memory.iter().map(|series| series.growth(minutes(60))).collect();
             SoakReport { time: minutes(60), memory, log: LogDistances::default() }
         };
