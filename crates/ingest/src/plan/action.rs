@@ -139,7 +139,7 @@ pub(crate) enum ReportOutcome {
     Intact,
     /// A record is damaged: a snapshot of a block behind it is written.
     Damaged,
-    /// A replica refuses what the records say: the next snapshot is written earlier.
+    /// A replica refuses the blocks that the records describe: the next snapshot is due earlier.
     Chain,
     /// No snapshot mends such a fault.
     Lasting,
@@ -157,7 +157,7 @@ impl ReportOutcome {
     }
 }
 
-/// A change that an operator wants to know of.
+/// A change that an operator is informed of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// This ingester leads.

@@ -1,6 +1,6 @@
 //! A new generation: a snapshot of the own final view, then the first record, which names it.
 //!
-//! Shape: wait, look for a generation of another ingester, retain the final view, wait until the own events have
+//! Shape: wait, search for a generation of another ingester, retain the final view, wait until the own events have
 //! reached its block, write the snapshot, create the generation, append the first record. The fence of the first append
 //! decides between two ingesters that open the same generation.
 //! Invariant: the own blocks above the snapshot's are retained until the generation has its first record.
