@@ -10,12 +10,9 @@ use depot::{Depot, DepotError};
 use ledger::Slot;
 
 use crate::error::SnapshotLoadError;
-use crate::keys::{ManifestKey, cluster_dir};
+use crate::keys::{AFTER_ALL, ManifestKey, cluster_dir};
 use crate::load::load_manifest;
 use crate::manifest::Manifest;
-
-/// A name above all others in a directory: a key has no such character.
-const AFTER_ALL: &str = "zzzz";
 
 /// Lists the manifests of a cluster, the newest first. Cost: a request for each page of other objects, and for each
 /// snapshot that has more objects than a page.
