@@ -52,8 +52,7 @@ pub struct RemovalRules {
     /// The newest generation of the log. Snapshots of a later one, which is about to be opened, stay.
     pub newest_generation: u64,
     /// Sequence of the oldest message of the newest generation. The newest snapshot of this generation at or before it
-    /// stays. While it is the first message, so do the snapshots that open the generation, one of which that message
-    /// names.
+    /// stays. While the first message exists, the snapshots that open the generation stay, too: it names one of them.
     pub needed: Option<u64>,
     /// Age below which a snapshot stays: the time of several loads, because a load may be running.
     pub younger_than: Duration,

@@ -1,7 +1,7 @@
 //! The objects of an archive: their names, their lists, and the slots that they cover.
 //!
-//! Bounds: a list of all objects has the limit of the store. An archiver lists single epochs only, which have some
-//! thousand objects each.
+//! Bounds: a list of all objects has the limit of the store. An archiver only lists single epochs, of a few thousand
+//! objects each.
 //! Not here: their content (`footer`), the holes between them (`hole`).
 
 use std::ops::RangeInclusive;
@@ -14,9 +14,9 @@ use crate::keys::AFTER_ALL;
 /// Directory of all archives.
 const ROOT: &str = "archive";
 const SUFFIX: &str = ".hya";
-/// Epochs that have a name of their own: numbers of ten digits.
+/// Upper bound of epochs: their names have ten digits.
 const EPOCHS_MAX: u64 = 10_000_000_000;
-/// Number of keys that are read to find an object of an archive among others.
+/// Number of keys that are read to find an object among unrelated ones.
 const KEYS_READ: usize = 16;
 
 /// Directory of a cluster's archive.
@@ -102,7 +102,7 @@ pub(super) async fn find_newest(
     cluster: &str,
 ) -> Result<Option<ArchiveObject>, DepotError> {
     let Some(mut newest) = find_epoch_from(depot, cluster, 0).await? else { return Ok(None) };
-    // No epoch from here on has an object.
+    // No epoch from `end` on has an object.
     let mut end = EPOCHS_MAX;
     let mut step = 1_u64;
     while newest + 1 < end {
