@@ -104,7 +104,7 @@ impl Soak {
         }
         let pages = cluster.replicas.iter().filter_map(|replica| replica.metrics().ok());
         let pages: Vec<MetricsPage> = pages.collect();
-        // After those of the replicas, whose positions are then not beyond the end of the log.
+        // The ingesters come last, so that no position of a replica is beyond the end of the log.
         let appended =
             cluster.ingesters.iter().filter_map(|node| node.metrics().ok()?.count(POSITION));
         self.log.record(&pages, appended.max());

@@ -1,5 +1,5 @@
-//! The lines "bank frozen" of the validators' logs, compared part by part with those of a follower's or with the final
-//! banks of a replica.
+//! The lines "bank frozen" of the validators' logs, compared part by part with those of a follower's log, or with the
+//! final banks of a replica.
 //!
 //! Shape: each log is read from where it was left. A bank is named by its slot and its hash's parts; a slot that was
 //! frozen several times counts with each of its banks.
