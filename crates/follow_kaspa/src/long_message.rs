@@ -1,4 +1,5 @@
-//! The work on messages by their length: threads that poll sockets have microseconds, and servers may share them.
+//! The work on messages by their length: the work on a long one leaves the thread that polls sockets, because it would
+//! delay the other sockets of that thread.
 //!
 //! Not here: a notification that is decoded while its session may be cancelled (`connection`).
 
