@@ -211,8 +211,8 @@ impl<M: Message> Queue<M> {
         next
     }
 
-    /// Pauses the messages of one subscription, and of no other; or of none. Those of the pause before come after the
-    /// queued ones, and may wake the listener. Cost: O(messages) if a pause starts or ends.
+    /// Pauses the messages of this subscription, or of none, and ends the previous pause: its messages are queued after
+    /// the others, and may wake the listener. Cost: O(messages) if a pause starts or ends.
     pub(crate) fn pause_delivery(&self, subscription: Option<SubscriptionId>) {
         let mut inner = self.inner.lock();
         let had_message = !inner.messages.is_empty();
