@@ -1,4 +1,4 @@
-//! The work that a client may cause: one request at a time, and a number of bytes, calls and reads a second.
+//! The work that a client may cause: one request at a time, and a number of calls and of bytes a second.
 //!
 //! Shape: bytes are charged as they are received. A stream whose client is beyond its rate is not read, so HTTP/2 stops
 //! the client once the window is full: neither receiving nor decoding costs more than the rate, and a frame of each
@@ -23,8 +23,8 @@ use crate::counters::{Event, ServerCounters};
 /// takes up to a fifth of a second. A larger value lets a client delay the requests of others more.
 pub(crate) const BYTES_PER_S: u64 = 8 << 20;
 /// Bytes that are read from all connections of an address a second; one second's worth may come at once. With a larger
-/// value, PINGs of one client delay the others more. It is above the rate of requests, so that the latter stops a client
-/// with long requests, and a proxy may forward those of several API keys.
+/// value, PINGs of one client delay the others more. It is above [`BYTES_PER_S`], so that a client with long requests
+/// reaches that limit first, and a proxy may forward the requests of several API keys.
 pub(crate) const READ_BYTES_PER_S: u64 = 16 << 20;
 /// Bytes that a shorter read counts as. A larger value delays clients that acknowledge many small messages.
 const READ_COST_BYTES_MIN: u64 = 256;
@@ -101,9 +101,9 @@ impl RequestBudget {
     /// the connection must not be read.
     pub(crate) fn charge_read(&self, address: ClientId, bytes: usize) -> Duration {
         let bytes = (bytes as u64).max(READ_COST_BYTES_MIN);
-        // The limiter has the rate of requests.
+        // The limiter counts at `BYTES_PER_S`.
         let cost = bytes * BYTES_PER_S / READ_BYTES_PER_S;
-        // Not the allowance for requests, which the bytes of requests are charged to as well.
+        // Reads have an allowance of their own: the bytes of requests are charged to the other one as well.
         let charged = self.limiter.reserve_bytes(address.background(), cost, self.now());
         let (Ok(delay) | Err(delay)) = charged;
         delay
