@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::rig::metrics_page::MetricsPage;
 use crate::cluster::processes::Cluster;
 use crate::rig::clock::now;
+use crate::rig::metrics_page::MetricsPage;
 
 /// Memory of a replica in the last quarter for each byte in the second one.
 pub(crate) const GROWTH_MAX: f64 = 1.05;
