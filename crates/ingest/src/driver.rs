@@ -406,11 +406,12 @@ impl Running {
 
     fn handle_findings(&mut self, findings: &UpkeepFindings) {
         let now = self.now();
-        for report in findings.reports.checked_reports() {
-            self.driver.plan.handle(Input::Reported(report), now);
-        }
+        // Reports from before it need no other one.
         if let Some(newest) = findings.newest {
             self.note_snapshot(newest.generation, newest.position);
+        }
+        for report in findings.reports.checked_reports() {
+            self.driver.plan.handle(Input::Reported(report), now);
         }
         if let Some(due) = findings.due {
             self.start_due_snapshot(due);

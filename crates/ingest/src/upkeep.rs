@@ -3,8 +3,8 @@
 //!
 //! Shape: at each interval a task reads the log and the store: a round. The driver takes its [`UpkeepFindings`]: reports
 //! go to the plan, and a due snapshot is started with the current final view.
-//! Bounds: one round and one snapshot at a time. After a failure, a needed snapshot is tried again after
-//! [`SNAPSHOT_BACKOFF`]. The view of a snapshot retains the versions of accounts that are replaced meanwhile.
+//! Bounds: one round and one snapshot at a time, with pauses between needed ones (`snapshot_pace`). The view of a
+//! snapshot retains the versions of accounts that are replaced meanwhile.
 //! Not here: the search for reports (`report_search`), the reaction to one (`plan`), the content of a snapshot
 //! (`ledger_snapshots`).
 
@@ -22,13 +22,12 @@ use crate::notices::ErrorLines;
 use crate::old_generations::OldGenerations;
 use crate::plan::{FollowedLog, LoggedBlock};
 use crate::report_search::{ReportSearch, SearchedLog};
+use crate::snapshot_pace::SnapshotPace;
 
 /// Part of the log's age limit after which a snapshot is due. Replicas write theirs after an eighth.
 const SNAPSHOT_AGE_DIVISOR: u32 = 4;
 /// Part of the age limit after which a snapshot is due that a replica has reported to need.
 const AWAITED_AGE_DIVISOR: u32 = 8;
-/// Delay before a snapshot that readers need is tried again.
-const SNAPSHOT_BACKOFF: Duration = Duration::from_secs(10);
 
 /// The settings of a leader's tasks.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +46,7 @@ pub(crate) struct Upkeep {
     round: Option<JoinHandle<UpkeepFindings>>,
     /// The block of the snapshot, or `None` if it was not written.
     snapshot: Option<JoinHandle<Option<LoggedBlock>>>,
-    snapshot_failed_at: Option<Instant>,
+    pace: SnapshotPace,
     old_generations: OldGenerations,
     reports: ReportSearch,
     /// The oldest message of the log in the last round.
@@ -119,7 +118,7 @@ impl Upkeep {
             round_started_at: None,
             round: None,
             snapshot: None,
-            snapshot_failed_at: None,
+            pace: SnapshotPace::new(interval),
             old_generations: OldGenerations::default(),
             reports: ReportSearch::default(),
             first: 0,
@@ -193,7 +192,7 @@ impl Upkeep {
             tracing::error!(%err, "the writing of a snapshot panicked");
             None
         });
-        self.snapshot_failed_at = written.is_none().then(Instant::now);
+        self.pace.end(Instant::now(), written.is_some());
         written.map_or(UpkeepEvent::SnapshotFailed, UpkeepEvent::Snapshot)
     }
 
@@ -202,14 +201,15 @@ impl Upkeep {
         self.snapshot.is_some()
     }
 
-    /// Whether a snapshot that readers need can be started: none is being written, and none has failed just now.
+    /// Whether a snapshot that readers need can be started: none is being written, and the pause after the one before is
+    /// over.
     pub(crate) fn is_ready_to_write(&self) -> bool {
-        let has_failed = |at: Instant| Instant::now() < at + SNAPSHOT_BACKOFF;
-        !self.is_writing() && !self.snapshot_failed_at.is_some_and(has_failed)
+        !self.is_writing() && self.pace.is_ready(Instant::now())
     }
 
     /// Writes a snapshot of a block of the log, and removes old ones.
     pub(crate) fn start_snapshot(&mut self, view: View, block: LoggedBlock, cause: SnapshotCause) {
+        self.pace.start(Instant::now(), matches!(cause, SnapshotCause::Damage));
         let context = self.context.clone();
         let first = self.first;
         self.snapshot = Some(tokio::spawn(async move {

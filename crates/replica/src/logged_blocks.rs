@@ -54,6 +54,7 @@ pub struct LoggedBlocks {
     /// Whether messages are skipped up to the next head.
     is_skipping: bool,
     damages: usize,
+    is_cut: bool,
     /// The lowest level of proof of an ingester whose records are used.
     level_min: Option<VerificationLevel>,
     unrooted: UnrootedBlocks,
@@ -114,6 +115,7 @@ impl LoggedBlocks {
             // A log may be cut within a record.
             is_skipping: true,
             damages: 0,
+            is_cut: false,
             level_min: None,
             unrooted: UnrootedBlocks::default(),
             ready: VecDeque::new(),
@@ -137,6 +139,7 @@ impl LoggedBlocks {
             let next = tokio::time::timeout(MESSAGE_TIMEOUT, self.reader.next()).await;
             let Ok(next) = next else {
                 tracing::warn!(wanted, "the log sends no message in {MESSAGE_TIMEOUT:?}");
+                self.is_cut = true;
                 return Ok(None);
             };
             match next {
@@ -151,10 +154,16 @@ impl LoggedBlocks {
                 Err(ReadError::Log(err)) => return Err(err),
                 Err(err) => {
                     tracing::warn!(wanted, "cannot read on in the log: {err}");
+                    self.is_cut = true;
                     return Ok(None);
                 }
             }
         }
+    }
+
+    /// Whether the reading ended before the end of the log. The log may have more blocks when it is opened again.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Estimates the bytes of the blocks in memory.

@@ -13,7 +13,7 @@ mod metrics;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -61,8 +61,8 @@ pub(super) struct Archiver {
 struct ArchiverState {
     /// The open archive.
     progress: Option<ArchiveProgress>,
-    /// First slots for which the log was read to fill a hole. It only loses blocks, so it is read once.
-    tried: BTreeSet<Slot>,
+    /// Number of times that the log was read to fill a hole, by the first slot.
+    log_reads: BTreeMap<Slot, u32>,
     ticks_to_fill: u32,
 }
 
@@ -148,7 +148,7 @@ impl Archiver {
         }
         if state.ticks_to_fill == 0 {
             state.ticks_to_fill = TICKS_BETWEEN_FILLS;
-            self.fill_holes(&mut state.tried).await?;
+            self.fill_holes(&mut state.log_reads).await?;
         }
         state.ticks_to_fill -= 1;
         Ok(())
@@ -297,6 +297,11 @@ struct LoggedBlockReader<'a> {
 }
 
 impl LoggedBlockReader<'_> {
+    /// Whether the log may have more blocks when it is opened again.
+    fn is_cut(&self) -> bool {
+        self.blocks.is_cut()
+    }
+
     async fn next_block(&mut self) -> Result<Option<Block>> {
         while let Some(block) = self.blocks.next_block().await? {
             let bytes = block.bytes() + self.blocks.bytes();

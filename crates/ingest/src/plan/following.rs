@@ -40,6 +40,7 @@ impl Plan {
         }
         let generation = following.generation;
         self.rejoin = None;
+        self.comparisons.start(generation, following.chain.last_number());
         let blocks = self.own.items().filter(|item| item.kind == ItemKind::Block);
         let keys: Vec<BlockKey> = blocks.map(|item| item.key).collect();
         self.phase = Phase::Following(Box::new(following));
@@ -276,7 +277,7 @@ impl Plan {
             self.note_leader();
         }
         self.note_numbers();
-        self.compare_record(&record.head);
+        self.compare_record(&record.head, record.sequence);
         if has_lost_block {
             // This ingester appends the block again if it leads.
             self.own.requeue();

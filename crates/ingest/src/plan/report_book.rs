@@ -18,6 +18,8 @@ const PASSES_MAX: u32 = 3;
 pub(super) struct ReportBook {
     generation: u64,
     handled: BTreeSet<u64>,
+    /// Position of the newest known snapshot.
+    snapshot: u64,
     /// Readers do not get past this message: they need a snapshot of a block behind it now.
     needed_after: Option<u64>,
     /// A replica did not get past this message of an intact log: the next snapshot is due earlier, of a block behind
@@ -61,24 +63,34 @@ impl ReportBook {
         self.awaited_after
     }
 
-    /// Requires a snapshot of a block behind a message, at once.
+    /// Requires a snapshot of a block behind a message, at once, unless there is one.
     pub(super) fn need_snapshot(&mut self, after: u64) {
-        self.needed_after = self.needed_after.max(Some(after));
+        if after >= self.snapshot {
+            self.needed_after = self.needed_after.max(Some(after));
+        }
     }
 
-    /// Requires that the next snapshot is written earlier, and of a block behind a message.
+    /// Requires that the next snapshot is written earlier, and of a block behind a message, unless there is one.
     pub(super) fn await_snapshot(&mut self, after: u64) {
-        self.awaited_after = self.awaited_after.max(Some(after));
+        if after >= self.snapshot {
+            self.awaited_after = self.awaited_after.max(Some(after));
+        }
     }
 
     /// Notes a snapshot of a block whose record ends at this message.
     pub(super) fn note_snapshot(&mut self, position: u64) {
+        self.snapshot = self.snapshot.max(position);
         if self.needed_after.is_some_and(|after| after < position) {
             self.needed_after = None;
             self.passes = 0;
-            self.unreadable_scans = 0;
         }
         self.awaited_after = self.awaited_after.filter(|after| *after >= position);
+    }
+
+    /// Notes a scan that found a whole record behind a damage. A snapshot says nothing about it: the leader writes one
+    /// without reading the log.
+    pub(super) fn note_whole_record(&mut self) {
+        self.unreadable_scans = 0;
     }
 
     /// Notes a scan that found no whole record between a damage and this message. Returns `true` if several scans had

@@ -157,3 +157,25 @@ async fn the_generation_before_is_read_for_blocks_that_the_newest_does_not_have(
         final_blocks(&chain).into_iter().filter(|index| *index > root).collect();
     check(&read_blocks(&log, slot + 1).await, &chain, &after);
 }
+
+#[tokio::test]
+async fn a_log_that_ends_before_its_last_message_is_cut() {
+    let mut chain = SourceChain::new(9);
+    let mut log = SourceLog::new(&chain).await;
+    for _ in 0..40 {
+        let steps = chain.extend(chain.tip);
+        log.append_steps(&chain, &steps).await;
+    }
+    for is_deleted in [false, true] {
+        let from = FIRST_SLOT + 1;
+        let opened = LoggedBlocks::open(&log.space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
+        let mut logged = opened.expect("a log in memory").expect("it has the blocks");
+        let first = logged.next_block().await.expect("a log in memory");
+        assert!(first.is_some() && !logged.is_cut());
+        if is_deleted {
+            log.space.delete_generation(log.generation);
+        }
+        while logged.next_block().await.expect("a log in memory").is_some() {}
+        assert_eq!(logged.is_cut(), is_deleted);
+    }
+}
