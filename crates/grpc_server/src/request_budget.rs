@@ -5,9 +5,9 @@
 //! stream.
 //! Bounds: [`BYTES_PER_S`] of each client, after decompression, and `Config::request_cost_bytes_min` for a short request.
 //! A client beyond them waits; nothing is refused. `Config::calls_per_s` of each client, and as many refusals of calls
-//! that would wait too long. As many new connections, and as many health checks, of each address: a load balancer makes
-//! them from an address that it shares with its clients, whose calls must not delay them. [`READ_BYTES_PER_S`] of each
-//! address. A lock for each client that has a subscription.
+//! that would wait too long. As many new connections, and as many health checks, of each address: calls of clients
+//! behind a load balancer come from its address, and must not delay its checks. [`READ_BYTES_PER_S`] of each address. A
+//! lock for each client that has a subscription.
 //! Not here: the waits of calls (`call_rate`) and of reads (`read_rate`).
 
 use std::sync::{Arc, Weak};
