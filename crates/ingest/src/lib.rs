@@ -31,6 +31,7 @@ mod record_stream;
 mod report_search;
 mod scan;
 mod sink;
+mod snapshot_pace;
 mod status;
 mod time_limit;
 mod upkeep;

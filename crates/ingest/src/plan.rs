@@ -8,6 +8,7 @@
 //! Not here: I/O, tasks and the clock (`driver`). Time is an argument.
 
 mod action;
+mod comparisons;
 mod disagreement;
 mod following;
 mod next_generation;
@@ -30,6 +31,7 @@ pub(crate) use self::action::{
     Action, AppendFailure, CheckedReport, FoundSnapshots, Input, KnownSnapshot, LoggedBlock,
     Notice, Outcome, REPORT_OUTCOMES, ReadFailure, ReportOutcome,
 };
+use self::comparisons::Comparisons;
 use self::phase::{Phase, Rejoin};
 pub(crate) use self::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
 use self::report_book::ReportBook;
@@ -129,6 +131,7 @@ pub(crate) struct Plan {
     snapshots: Option<FoundSnapshots>,
     /// The reports of the followed generation, and the snapshots that they require.
     reports: ReportBook,
+    comparisons: Comparisons,
     /// The generation that was given up at a damage.
     rejoin: Option<Rejoin>,
     silence: Silence,
@@ -156,6 +159,7 @@ impl Plan {
             last_term: 0,
             snapshots: None,
             reports: ReportBook::default(),
+            comparisons: Comparisons::default(),
             rejoin: None,
             silence: Silence::default(),
             damages: 0,

@@ -30,7 +30,7 @@ use solana::VerificationLevel;
 use crate::fault::check_level;
 use crate::first_record::FirstRecord;
 
-/// Bytes of blocks that are not final. Some hundred blocks of mainnet, of which 32 are above the root.
+/// Bytes of blocks that are not final: a few hundred blocks of mainnet, where 32 are usually above the root.
 const UNROOTED_BYTES_MAX: u64 = 1 << 29;
 /// Number of the newest generations that are tried.
 const GENERATIONS_MAX: u64 = 8;
@@ -38,7 +38,7 @@ const GENERATIONS_MAX: u64 = 8;
 const MANIFESTS_MAX: usize = 4;
 /// Time limit of the wait for a message that exists.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Damaged messages that are passed over: those of an object, which are all unreadable if it is damaged.
+/// Damaged messages that are passed over: as many as an object of a log has. If it is damaged, all are unreadable.
 const DAMAGES_MAX: usize = BATCH_MESSAGES_MAX;
 
 /// Reads final blocks from a log.
@@ -54,6 +54,7 @@ pub struct LoggedBlocks {
     /// Whether messages are skipped up to the next head.
     is_skipping: bool,
     damages: usize,
+    is_cut: bool,
     /// The lowest level of proof of an ingester whose records are used.
     level_min: Option<VerificationLevel>,
     unrooted: UnrootedBlocks,
@@ -114,6 +115,7 @@ impl LoggedBlocks {
             // A log may be cut within a record.
             is_skipping: true,
             damages: 0,
+            is_cut: false,
             level_min: None,
             unrooted: UnrootedBlocks::default(),
             ready: VecDeque::new(),
@@ -137,6 +139,7 @@ impl LoggedBlocks {
             let next = tokio::time::timeout(MESSAGE_TIMEOUT, self.reader.next()).await;
             let Ok(next) = next else {
                 tracing::warn!(wanted, "the log sends no message in {MESSAGE_TIMEOUT:?}");
+                self.is_cut = true;
                 return Ok(None);
             };
             match next {
@@ -151,10 +154,16 @@ impl LoggedBlocks {
                 Err(ReadError::Log(err)) => return Err(err),
                 Err(err) => {
                     tracing::warn!(wanted, "cannot read on in the log: {err}");
+                    self.is_cut = true;
                     return Ok(None);
                 }
             }
         }
+    }
+
+    /// Whether the reading ended before the end of the log. The log may have more blocks when it is opened again.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Estimates the bytes of the blocks in memory.
@@ -191,7 +200,7 @@ impl LoggedBlocks {
         }
         let mut read = self.decode(is_head, payload.clone()).await;
         if read.is_err() && is_head {
-            // The record that begins with this head may be undamaged.
+            // The record that starts with this head may be undamaged.
             self.records = None;
             read = self.decode(true, payload).await;
         }

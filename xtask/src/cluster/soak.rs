@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::rig::metrics_page::MetricsPage;
 use crate::cluster::processes::Cluster;
 use crate::rig::clock::now;
+use crate::rig::metrics_page::MetricsPage;
 
 /// Memory of a replica in the last quarter for each byte in the second one.
 pub(crate) const GROWTH_MAX: f64 = 1.05;
@@ -104,7 +104,7 @@ impl Soak {
         }
         let pages = cluster.replicas.iter().filter_map(|replica| replica.metrics().ok());
         let pages: Vec<MetricsPage> = pages.collect();
-        // After those of the replicas, whose positions are then not beyond the end of the log.
+        // The ingesters come last, so that no position of a replica is beyond the end of the log.
         let appended =
             cluster.ingesters.iter().filter_map(|node| node.metrics().ok()?.count(POSITION));
         self.log.record(&pages, appended.max());

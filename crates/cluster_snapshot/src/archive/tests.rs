@@ -82,6 +82,15 @@ fn chain(seed: u64, first: Slot, blocks: usize) -> Vec<Block> {
     chain
 }
 
+/// Blocks without a skipped slot between them.
+fn consecutive_blocks(slots: std::ops::Range<Slot>) -> Vec<Block> {
+    let block = |slot: Slot| Block {
+        parent: BlockId { slot: slot.saturating_sub(1), version: 0 },
+        ..chain(slot, slot, 1).remove(0)
+    };
+    slots.map(block).collect()
+}
+
 async fn open(depot: &Depot, limits: ArchiveLimits) -> ArchiveWriter {
     let opened = ArchiveWriter::open(depot.clone(), CLUSTER, schedule(), limits).await;
     opened.expect("the archive is intact")
@@ -218,13 +227,7 @@ async fn the_bytes_of_blocks_do_not_decide_the_objects() {
 async fn an_archive_begins_with_a_whole_range_and_refuses_a_gap() {
     let depot = memory();
     let mut writer = open(&depot, ArchiveLimits { object_slots: 1_000 }).await;
-    let blocks: Vec<Block> = (1_990..4_100)
-        .map(|slot| {
-            let mut block = chain(slot, slot, 1).remove(0);
-            block.parent.slot = slot - 1;
-            block
-        })
-        .collect();
+    let blocks = consecutive_blocks(1_990..4_100);
     push_all(&mut writer, &blocks).await;
     let found = objects(&depot).await;
     let ranges: Vec<_> = found.iter().map(ArchiveObject::slots).collect();
@@ -346,6 +349,20 @@ async fn an_archive_continues_after_a_hole_which_another_archiver_fills() {
         assert!(found.is_empty(), "seed {seed}: {found:?}");
         check_blocks(&depot, &chain).await;
     }
+}
+
+#[tokio::test]
+async fn a_hole_begins_after_the_range_whose_blocks_are_all_known() {
+    let depot = memory();
+    let mut writer = open(&depot, SMALL).await;
+    let blocks = consecutive_blocks(0..200);
+    push_all(&mut writer, &blocks[..100]).await;
+    let hole = record_hole(&mut writer, &blocks[130]).await;
+    assert_eq!(hole.key().slots(), 100..=149);
+    push_all(&mut writer, &blocks[150..]).await;
+    let ranges: Vec<_> = objects(&depot).await.iter().map(ArchiveObject::slots).collect();
+    assert_eq!(ranges, [0..=49, 50..=99]);
+    assert_eq!(open_slots(&depot).await, [100..=149]);
 }
 
 #[tokio::test]

@@ -207,8 +207,8 @@ impl ArchiveWriter {
     }
 
     /// Records that the final blocks before `next` are missing, which [`Self::push`] has refused with
-    /// [`ArchiveError::Hole`]. The archive continues with the first whole range that has no missing block. Of two holes of
-    /// the same slots the first one stays.
+    /// [`ArchiveError::Hole`]. Writes the open range before, if it has all of its blocks. The archive continues with the
+    /// first whole range that has no missing block. Of two holes of the same slots the first one stays.
     ///
     /// # Errors
     ///
@@ -216,12 +216,15 @@ impl ArchiveWriter {
     pub async fn record_hole(&mut self, next: &Block) -> Result<ArchiveHole, ArchiveError> {
         let slot = next.id.slot;
         let end = HoleEnd::parent_of(next);
-        let first = self.first.unwrap_or(slot);
         let missing_first = self.needed_slot().unwrap_or(slot);
         if end.slot < missing_first || slot <= end.slot {
             let last = missing_first.saturating_sub(1);
             return Err(ArchiveError::Hole { slot, parent: end.slot, last });
         }
+        if self.last_pushed == Some(self.range_end()) {
+            self.write_object(self.range_end()).await?;
+        }
+        let first = self.first.unwrap_or(slot);
         let start_of_next = self.range_start(slot);
         let last = if end.slot < start_of_next {
             // All blocks of the next range are known.

@@ -139,8 +139,14 @@ pub(crate) enum ReportOutcome {
     Intact,
     /// A record is damaged: a snapshot of a block behind it is written.
     Damaged,
-    /// A replica refuses what the records say: the next snapshot is written earlier.
+    /// A replica refuses the blocks that the records describe, and not all of them were compared with the own blocks: the
+    /// next snapshot is due earlier.
     Chain,
+    /// A replica refuses what the records say, and one of them differs from the own block: a snapshot of a block behind
+    /// it is written.
+    Different,
+    /// A replica refuses what the records say, and the own ledger says the same: the next snapshot is written earlier.
+    Equal,
     /// No snapshot mends such a fault.
     Lasting,
     /// The limits of the log have removed the position.
@@ -148,7 +154,8 @@ pub(crate) enum ReportOutcome {
 }
 
 /// The names of [`ReportOutcome`], in the order of its variants.
-pub(crate) const REPORT_OUTCOMES: [&str; 5] = ["intact", "damaged", "chain", "lasting", "removed"];
+pub(crate) const REPORT_OUTCOMES: [&str; 7] =
+    ["intact", "damaged", "chain", "different", "equal", "lasting", "removed"];
 
 impl ReportOutcome {
     /// Returns the name, as in `hydrant_ingest_reports_total{outcome}`.
@@ -157,7 +164,7 @@ impl ReportOutcome {
     }
 }
 
-/// A change that an operator wants to know of.
+/// A change that an operator is informed of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// This ingester leads.

@@ -1,6 +1,6 @@
 //! Comparison of the own blocks with those of the log: two sources of one chain should not differ.
 //!
-//! Not here: a log of another chain, which stops the ingester (`following`).
+//! Not here: a log of another chain, which stops the ingester (`following`); the memory of differences (`comparisons`).
 
 use chain_solana::wire::{BlockKey, RecordHead, RecordKind};
 
@@ -8,9 +8,10 @@ use super::phase::Phase;
 use super::{Notice, Plan};
 
 impl Plan {
-    /// Compares the block of a record with the own one, if there is one.
-    pub(super) fn compare_record(&mut self, head: &RecordHead) {
+    /// Compares the block of a record, whose last message has this sequence, with the own one, if there is one.
+    pub(super) fn compare_record(&mut self, head: &RecordHead, sequence: u64) {
         if let RecordKind::Block { name, blockhash, .. } = head.kind {
+            self.comparisons.note_block(sequence, name.number);
             self.compare_with_log(&BlockKey { slot: name.slot, blockhash });
         }
     }
@@ -24,8 +25,10 @@ impl Plan {
         if own.is_jump || in_log.parent_slot != own.parent.slot {
             return;
         }
+        let position = in_log.last_sequence;
         let (Some(in_log), Some(own)) = (in_log.digests, own.digests()) else { return };
         let slot = key.slot;
+        self.comparisons.note_comparison(position, in_log.state == own.state);
         if in_log.state != own.state {
             self.counters.state_disagreements += 1;
             self.notices.push(Notice::Disagrees { slot, what: "state" });

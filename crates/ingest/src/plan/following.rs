@@ -18,7 +18,7 @@ use crate::log_chain::LogChain;
 use crate::own_chain::{Item, ItemKind, ItemNumber, OwnChain};
 use crate::record_stream::StreamError;
 
-/// Interval at which an ingester looks for a newer generation.
+/// Interval at which an ingester requests the newest generation.
 const GENERATION_INTERVAL: Duration = Duration::from_secs(5);
 /// Leases after which an ingester whose blocks do not continue the log opens a new generation.
 const GAP_LEASES: u32 = 4;
@@ -40,6 +40,7 @@ impl Plan {
         }
         let generation = following.generation;
         self.rejoin = None;
+        self.comparisons.start(generation, following.chain.last_number());
         let blocks = self.own.items().filter(|item| item.kind == ItemKind::Block);
         let keys: Vec<BlockKey> = blocks.map(|item| item.key).collect();
         self.phase = Phase::Following(Box::new(following));
@@ -276,7 +277,7 @@ impl Plan {
             self.note_leader();
         }
         self.note_numbers();
-        self.compare_record(&record.head);
+        self.compare_record(&record.head, record.sequence);
         if has_lost_block {
             // This ingester appends the block again if it leads.
             self.own.requeue();

@@ -2,13 +2,15 @@
 //! when it reads its own records again. Readers get past them with a snapshot of a block behind them, which the leader
 //! writes while it appends.
 //!
-//! Invariant: only the scan of the log says that a record is damaged. A report alone causes a scan, and at most that
-//! the next snapshot is written earlier. So a replica with damaged memory cannot stop the log.
+//! Invariant: only the scan of the log says that a record is damaged, and only a comparison with the own block that an
+//! intact record is wrong. A report alone causes a scan, and at most that the next snapshot is written earlier. So a
+//! replica with damaged memory cannot stop the log.
 //! Not here: the search for reports and their scans (`report_search`), the snapshot (`upkeep`), a log that cannot be
 //! continued (`next_generation`).
 
 use cluster_snapshot::fault_reports::{FaultReport, FaultScope};
 
+use super::comparisons::Comparison;
 use super::phase::Phase;
 use super::{CheckedReport, KnownSnapshot, Notice, Now, Plan, ReportOutcome};
 use crate::scan::ScanResult;
@@ -43,16 +45,14 @@ impl Plan {
         let FaultReport { sequence, what, .. } = &checked.report;
         match FaultScope::from_fault(what) {
             None => return Some(ReportOutcome::Lasting),
-            Some(FaultScope::Chain) => {
-                self.reports.await_snapshot(*sequence);
-                return Some(ReportOutcome::Chain);
-            }
+            Some(FaultScope::Chain) => return Some(self.check_content(&checked.report)),
             Some(FaultScope::Messages) => {}
         }
         match checked.scan? {
             ScanResult::Intact => Some(ReportOutcome::Intact),
             ScanResult::Removed => Some(ReportOutcome::Removed),
             ScanResult::Damaged { last } => {
+                self.reports.note_whole_record();
                 self.reports.need_snapshot(last);
                 Some(ReportOutcome::Damaged)
             }
@@ -69,10 +69,37 @@ impl Plan {
         }
     }
 
+    /// Finds out whether the ingester of a record is wrong, or the replica that refuses what the record says. The record
+    /// is up to the position of the report, because a replica reads ahead of the block that it checks.
+    fn check_content(&mut self, report: &FaultReport) -> ReportOutcome {
+        let newest = self.followed_log().map_or(0, |log| log.record);
+        let FaultReport { sequence, record, .. } = *report;
+        match self.comparisons.find(sequence, record.min(newest)) {
+            Comparison::Different => {
+                self.reports.need_snapshot(sequence);
+                ReportOutcome::Different
+            }
+            // The ledgers of all ingesters may be wrong.
+            Comparison::Equal => {
+                self.reports.await_snapshot(sequence);
+                ReportOutcome::Equal
+            }
+            Comparison::Unknown => {
+                self.reports.await_snapshot(sequence);
+                ReportOutcome::Chain
+            }
+        }
+    }
+
     /// Notes a snapshot of the followed generation, of this ingester or of a replica.
     pub(super) fn note_snapshot(&mut self, snapshot: KnownSnapshot) {
-        if snapshot.generation == self.reports.generation() {
-            self.reports.note_snapshot(snapshot.position);
+        let KnownSnapshot { generation, position } = snapshot;
+        self.comparisons.note_snapshot(generation, position);
+        if let Phase::Following(following) = &self.phase
+            && following.generation == generation
+        {
+            self.reports.start_generation(generation);
+            self.reports.note_snapshot(position);
         }
     }
 

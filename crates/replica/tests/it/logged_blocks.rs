@@ -60,7 +60,7 @@ async fn the_final_blocks_of_a_forked_chain_are_read_in_their_order() {
         let expected = final_blocks(&chain);
         assert!(!expected.is_empty(), "seed {seed}");
         check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &expected);
-        // The generation begins with a block that is not before this one.
+        // The first block of the generation is not before this one.
         assert!(read_blocks(&log, FIRST_SLOT).await.is_empty(), "seed {seed}");
     }
 }
@@ -84,7 +84,7 @@ async fn the_log_is_read_from_the_newest_snapshot_before_the_needed_block() {
     let later: Vec<usize> = all.iter().copied().filter(|index| *index > root).collect();
     check(&read_blocks(&log, slot + 1).await, &chain, &later);
     check(&read_blocks(&log, slot).await, &chain, &all);
-    // Retention has removed what is before the snapshot.
+    // Retention has removed the messages before the snapshot.
     log.space.truncate_generation(log.generation, log.positions[&root].sequence + 1);
     check(&read_blocks(&log, slot + 1).await, &chain, &later);
 }
@@ -156,4 +156,26 @@ async fn the_generation_before_is_read_for_blocks_that_the_newest_does_not_have(
     let after: Vec<usize> =
         final_blocks(&chain).into_iter().filter(|index| *index > root).collect();
     check(&read_blocks(&log, slot + 1).await, &chain, &after);
+}
+
+#[tokio::test]
+async fn a_log_that_ends_before_its_last_message_is_cut() {
+    let mut chain = SourceChain::new(9);
+    let mut log = SourceLog::new(&chain).await;
+    for _ in 0..40 {
+        let steps = chain.extend(chain.tip);
+        log.append_steps(&chain, &steps).await;
+    }
+    for is_deleted in [false, true] {
+        let from = FIRST_SLOT + 1;
+        let opened = LoggedBlocks::open(&log.space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
+        let mut logged = opened.expect("a log in memory").expect("it has the blocks");
+        let first = logged.next_block().await.expect("a log in memory");
+        assert!(first.is_some() && !logged.is_cut());
+        if is_deleted {
+            log.space.delete_generation(log.generation);
+        }
+        while logged.next_block().await.expect("a log in memory").is_some() {}
+        assert_eq!(logged.is_cut(), is_deleted);
+    }
 }

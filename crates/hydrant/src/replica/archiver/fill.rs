@@ -1,8 +1,9 @@
 //! Fills the holes of an archive with blocks that this replica has: in its history, or in the log.
 //!
-//! Bounds: [`HOLES_MAX`] holes, the newest ones. The log is read once for the start of each.
+//! Bounds: [`HOLES_MAX`] holes, the newest ones. The log is read once for the start of each, because it only loses blocks;
+//! up to [`LOG_READS_MAX`] times if it falls silent.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 
@@ -16,15 +17,17 @@ use super::{ArchiveProgress, Archiver};
 
 /// Number of the newest holes that are filled. The blocks of older ones are in no history and no log.
 const HOLES_MAX: usize = 64;
+/// Number of times that a log is read for one hole, which ends before its last message.
+const LOG_READS_MAX: u32 = 6;
 
 impl Archiver {
-    /// Fills the holes whose blocks are known. `tried` has the first slots for which the log was read.
-    pub(super) async fn fill_holes(&self, tried: &mut BTreeSet<Slot>) -> Result<()> {
+    /// Fills the holes whose blocks are known. `log_reads` has the number of reads of the log for each first slot.
+    pub(super) async fn fill_holes(&self, log_reads: &mut BTreeMap<Slot, u32>) -> Result<()> {
         let holes = list_holes(&self.depot, &self.cluster).await?;
         let mut open_slots: u64 = 0;
         for hole in holes.iter().rev().take(HOLES_MAX) {
             for slots in self.list_open(hole).await? {
-                if let Err(err) = self.fill(hole, slots, tried).await {
+                if let Err(err) = self.fill(hole, slots, log_reads).await {
                     self.metrics.failures.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(key = hole.key, "cannot fill a hole of the archive: {err:#}");
                 }
@@ -46,13 +49,14 @@ impl Archiver {
         &self,
         hole: &ArchiveHoleKey,
         slots: RangeInclusive<Slot>,
-        tried: &mut BTreeSet<Slot>,
+        log_reads: &mut BTreeMap<Slot, u32>,
     ) -> Result<()> {
         let first = *slots.start();
         let last = *slots.end();
         let retained = self.final_blocks(first);
         let is_retained = retained.first().is_some_and(|block| block.parent.slot < first);
-        if !is_retained && tried.contains(&first) {
+        let reads = log_reads.get(&first).copied().unwrap_or(0);
+        if !is_retained && reads >= LOG_READS_MAX {
             return Ok(());
         }
         let hole = read_hole(&self.depot, hole).await?;
@@ -64,6 +68,7 @@ impl Archiver {
         if is_retained {
             return self.push_retained(&mut progress, last).await;
         }
+        let mut is_cut = false;
         if let Some(mut logged) = self.open_log(first).await? {
             while let Some(block) = logged.next_block().await? {
                 // The first block after the slots ends their last object.
@@ -71,8 +76,9 @@ impl Archiver {
                     break;
                 }
             }
+            is_cut = logged.is_cut();
         }
-        tried.insert(first);
+        log_reads.insert(first, if is_cut { reads + 1 } else { LOG_READS_MAX });
         Ok(())
     }
 

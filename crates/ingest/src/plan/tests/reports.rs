@@ -163,8 +163,8 @@ fn a_report_is_handled_again_by_the_next_leader() {
     assert_eq!(plan.needed_snapshot(), None);
 }
 
-#[test]
-fn a_snapshot_after_a_difference_is_of_an_own_block() {
+/// The block of slot 1 as another ingester has it: with another bank hash.
+fn other_block() -> EncodedBlock {
     let block = chain_solana::Block {
         blockhash: key(1, false).blockhash,
         previous_blockhash: key(0, false).blockhash,
@@ -172,18 +172,94 @@ fn a_snapshot_after_a_difference_is_of_an_own_block() {
         ..empty_block(id(1), id(0))
     };
     let source = BlockSource::new(&block, &block_info(1), 1);
-    let other = EncodedBlock::new(&source).expect("a record");
-    let mut plan = plan(usize::MAX);
-    follow(&mut plan, &generation_with(&other));
+    EncodedBlock::new(&source).expect("a record")
+}
+
+/// Takes over from the ingester of a log, with the blocks up to slot 2.
+fn take_over(plan: &mut Plan, messages: &[LogMessage]) -> Now {
+    follow(plan, messages);
     for slot in 1..=2 {
         plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
     }
-    assert_eq!(plan.counters().state_disagreements, 1);
     let later = Now { elapsed: LEASE, unix_ms: 2 };
     let Action::Append(batch) = plan.next_action(later) else { panic!("it takes over") };
     plan.handle(Input::Done(Outcome::Appended(Ok(batch.chain.position()))), later);
+    later
+}
+
+#[test]
+fn a_snapshot_after_a_difference_is_of_an_own_block() {
+    let mut plan = plan(usize::MAX);
+    take_over(&mut plan, &generation_with(&other_block()));
+    assert_eq!(plan.counters().state_disagreements, 1);
     assert_eq!(plan.find_logged_block(&key(1, false)), None);
     assert!(plan.find_logged_block(&key(2, false)).is_some());
+}
+
+#[test]
+fn a_record_that_differs_from_the_own_block_needs_a_snapshot_behind_it_at_once() {
+    let messages = generation_with(&other_block());
+    let wrong = messages.len() as u64;
+    let mut plan = plan(usize::MAX);
+    let later = take_over(&mut plan, &messages);
+    // A replica that has not read the record does not refuse it.
+    plan.handle(report(0, wrong - 1, "sum", None), later);
+    assert_eq!(count_handled(&plan, ReportOutcome::Chain), 1);
+    assert_eq!(plan.needed_snapshot(), None);
+    plan.handle(report(0, wrong, "bank_hash", None), later);
+    assert_eq!(count_handled(&plan, ReportOutcome::Different), 1);
+    assert_eq!(plan.needed_snapshot(), Some(wrong));
+    // Another one has read further before it has checked the block.
+    let end = position(&plan);
+    plan.handle(report(0, end, "sum", None), later);
+    assert_eq!(count_handled(&plan, ReportOutcome::Different), 2);
+    assert_eq!(plan.needed_snapshot(), Some(end));
+    append_block(&mut plan, 3, later);
+    plan.handle(snapshot(position(&plan)), later);
+    assert_eq!(plan.needed_snapshot(), None);
+    // Replicas get past the record with this snapshot.
+    append_block(&mut plan, 4, later);
+    plan.handle(report(0, position(&plan), "sum", None), later);
+    assert_eq!(count_handled(&plan, ReportOutcome::Different), 2);
+    assert_eq!(plan.needed_snapshot(), None);
+    assert_eq!(plan.counters().generations_opened, 0);
+}
+
+#[test]
+fn a_record_that_is_the_own_block_needs_no_snapshot_at_once() {
+    let mut plan = plan(usize::MAX);
+    let later = take_over(&mut plan, &generation_with(&content(1, false)));
+    plan.handle(report(0, position(&plan), "sum", None), later);
+    assert_eq!(count_handled(&plan, ReportOutcome::Different), 0);
+    assert_eq!(plan.needed_snapshot(), None);
+    assert!(plan.awaits_snapshot());
+}
+
+#[test]
+fn a_report_from_before_a_known_snapshot_needs_no_other_one() {
+    let mut plan = leader(3);
+    plan.handle(snapshot(4), NOW);
+    plan.handle(damage_report(1, 3), NOW);
+    plan.handle(report(0, 2, "sum", None), NOW);
+    assert_eq!(count_handled(&plan, ReportOutcome::Damaged), 1);
+    assert_eq!(plan.needed_snapshot(), None);
+    assert!(!plan.awaits_snapshot());
+}
+
+#[test]
+fn snapshots_do_not_hide_a_log_that_stores_no_whole_record() {
+    let mut plan = leader(3);
+    let unreadable = |last| report(0, 1, "body", Some(ScanResult::Unreadable { last }));
+    for slot in 4..=6 {
+        let end = position(&plan);
+        plan.handle(unreadable(end), NOW);
+        append_block(&mut plan, slot, NOW);
+        plan.handle(snapshot(position(&plan)), NOW);
+        assert_eq!(plan.needed_snapshot(), None);
+    }
+    let end = position(&plan);
+    plan.handle(unreadable(end), NOW);
+    assert_eq!(plan.followed_log(), None);
 }
 
 #[test]

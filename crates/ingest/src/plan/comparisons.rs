@@ -1,0 +1,150 @@
+//! Which blocks of the followed generation differ from the own ones, for faults that no scan of the log can find: a
+//! replica refuses what an intact record says.
+//!
+//! Input: the blocks that other ingesters have appended, the result of each comparison, and the snapshots of the
+//! generation. Output: whether the blocks up to the position of a report are those of the own ledger.
+//! Invariant: a difference is forgotten only once there is a snapshot behind it. Blocks are compared when they arrive:
+//! a report comes half a minute later, when neither the log's chain nor the own one has them.
+//! Bounds: [`BLOCKS_MAX`] positions of each kind.
+//! Not here: the comparison of two blocks (`disagreement`), the reaction to a report (`reports`).
+
+use std::collections::BTreeSet;
+
+/// Blocks that differ, and blocks that were not compared: half an hour of slots of each.
+const BLOCKS_MAX: usize = 4_096;
+/// Records that a replica has read behind the one that it refuses, at most: its queue has 1,024 inputs.
+const QUEUED_RECORDS_MAX: u64 = 1_100;
+
+/// The blocks that a replica may have refused, compared with the own ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    /// One of them differs, and there is no snapshot behind it.
+    Different,
+    /// All of them are those of the own ledger.
+    Equal,
+    /// Some were not compared.
+    Unknown,
+}
+
+/// The comparisons of one generation. A position is the sequence of the last message of a block's record.
+#[derive(Debug, Default)]
+pub(super) struct Comparisons {
+    generation: u64,
+    /// Position of the newest known snapshot.
+    snapshot: u64,
+    /// Number of a record. Blocks up to it may not have been compared.
+    compared_after: u64,
+    /// Blocks of other ingesters that the own ledger does not have yet, or cannot be compared with.
+    uncompared: BTreeSet<u64>,
+    different: BTreeSet<u64>,
+}
+
+impl Comparisons {
+    /// Starts with the records after this one. The differences in the same generation stay.
+    pub(super) fn start(&mut self, generation: u64, record: u64) {
+        if self.generation != generation {
+            *self = Self { generation, ..Self::default() };
+        }
+        self.uncompared.clear();
+        self.compared_after = record;
+    }
+
+    /// Notes the block of another ingester, by its position and the number of its record.
+    pub(super) fn note_block(&mut self, position: u64, record: u64) {
+        if self.uncompared.len() >= BLOCKS_MAX {
+            self.uncompared.clear();
+            self.compared_after = record;
+        }
+        self.uncompared.insert(position);
+    }
+
+    /// Notes the comparison of a block.
+    pub(super) fn note_comparison(&mut self, position: u64, is_equal: bool) {
+        self.uncompared.remove(&position);
+        if is_equal || position <= self.snapshot {
+            return;
+        }
+        if self.different.len() >= BLOCKS_MAX {
+            self.different.pop_last();
+        }
+        self.different.insert(position);
+    }
+
+    /// Notes a snapshot of a block of a generation.
+    pub(super) fn note_snapshot(&mut self, generation: u64, position: u64) {
+        if generation == self.generation && position > self.snapshot {
+            self.snapshot = position;
+            self.different.retain(|different| *different > position);
+        }
+    }
+
+    /// Compares the blocks that a replica may have refused which has read up to a message, and up to a record.
+    pub(super) fn find(&self, sequence: u64, record: u64) -> Comparison {
+        if self.different.range(..=sequence).next().is_some() {
+            return Comparison::Different;
+        }
+        let oldest_refused = record.saturating_sub(QUEUED_RECORDS_MAX);
+        let is_compared = self.uncompared.range(..=sequence).next().is_none();
+        match is_compared && oldest_refused > self.compared_after {
+            true => Comparison::Equal,
+            false => Comparison::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_lasts_until_there_is_a_snapshot_behind_it() {
+        let mut comparisons = Comparisons::default();
+        comparisons.start(3, 10);
+        comparisons.note_comparison(20, false);
+        comparisons.note_comparison(40, false);
+        assert_eq!(comparisons.find(19, 10_000), Comparison::Equal);
+        assert_eq!(comparisons.find(20, 0), Comparison::Different);
+        // The ingester reads the generation again.
+        comparisons.start(3, 10);
+        comparisons.note_snapshot(2, 100);
+        assert_eq!(comparisons.find(20, 0), Comparison::Different);
+        comparisons.note_snapshot(3, 30);
+        assert_eq!(comparisons.find(39, 10_000), Comparison::Equal);
+        assert_eq!(comparisons.find(40, 0), Comparison::Different);
+        comparisons.note_snapshot(3, 50);
+        // An own block that is late.
+        comparisons.note_comparison(45, false);
+        assert_eq!(comparisons.find(u64::MAX, 10_000), Comparison::Equal);
+        comparisons.note_comparison(60, false);
+        comparisons.start(4, 10);
+        assert_eq!(comparisons.find(u64::MAX, 10_000), Comparison::Equal);
+    }
+
+    #[test]
+    fn blocks_are_equal_only_if_all_that_a_replica_may_refuse_were_compared() {
+        let mut comparisons = Comparisons::default();
+        comparisons.start(0, 1_000);
+        assert_eq!(comparisons.find(50, 1_000 + QUEUED_RECORDS_MAX), Comparison::Unknown);
+        assert_eq!(comparisons.find(50, 1_001 + QUEUED_RECORDS_MAX), Comparison::Equal);
+        comparisons.note_block(50, 3_000);
+        assert_eq!(comparisons.find(49, 5_000), Comparison::Equal);
+        assert_eq!(comparisons.find(50, 5_000), Comparison::Unknown);
+        comparisons.note_comparison(50, true);
+        assert_eq!(comparisons.find(50, 5_000), Comparison::Equal);
+        for block in 0..=BLOCKS_MAX as u64 {
+            comparisons.note_block(100 + block, 4_000 + block);
+        }
+        assert!(comparisons.uncompared.len() <= BLOCKS_MAX);
+        assert_eq!(comparisons.find(99, 5_000), Comparison::Unknown);
+    }
+
+    #[test]
+    fn differences_of_every_block_have_a_bound_and_the_oldest_stays() {
+        let mut comparisons = Comparisons::default();
+        comparisons.start(0, 0);
+        (1..=2 * BLOCKS_MAX as u64).for_each(|at| comparisons.note_comparison(at, false));
+        assert_eq!(comparisons.different.len(), BLOCKS_MAX);
+        assert_eq!(comparisons.find(1, u64::MAX), Comparison::Different);
+        assert_eq!(comparisons.find(u64::MAX, u64::MAX), Comparison::Different);
+    }
+}
