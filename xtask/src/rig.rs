@@ -59,7 +59,7 @@ use crate::rig::options::Options;
 pub(crate) use crate::rig::options::USAGE;
 use crate::rig::processes::Rig;
 use crate::rig::recording::Recording;
-use crate::rig::replica_banks::Levels;
+use crate::rig::replica_banks::BankLevels;
 use crate::rig::replica_comparison::ReplicaComparison;
 use crate::rig::response_comparison::ResponseComparison;
 
@@ -277,7 +277,7 @@ fn table(banks: &FrozenBanks, rooted: &[u64], slots_per_epoch: u64) -> String {
         forks.longest,
         banks.epochs(slots_per_epoch),
     );
-    if let Some(Levels { required, other }) = banks.levels() {
+    if let Some(BankLevels { required, other }) = banks.levels() {
         // Writing to a String does not fail.
         let _ = write!(
             text,

@@ -10,12 +10,9 @@ use depot::{Depot, DepotError};
 use ledger::Slot;
 
 use crate::error::SnapshotLoadError;
-use crate::keys::{ManifestKey, cluster_dir};
+use crate::keys::{AFTER_ALL, ManifestKey, cluster_dir};
 use crate::load::load_manifest;
 use crate::manifest::Manifest;
-
-/// A name above all others in a directory: a key has no such character.
-const AFTER_ALL: &str = "zzzz";
 
 /// Lists the manifests of a cluster, the newest first. Cost: a request for each page of other objects, and for each
 /// snapshot that has more objects than a page.
@@ -55,8 +52,7 @@ pub struct RemovalRules {
     /// The newest generation of the log. Snapshots of a later one, which is about to be opened, stay.
     pub newest_generation: u64,
     /// Sequence of the oldest message of the newest generation. The newest snapshot of this generation at or before it
-    /// stays. While it is the first message, so do the snapshots that open the generation, one of which that message
-    /// names.
+    /// stays. While the first message exists, the snapshots that open the generation stay, too: it names one of them.
     pub needed: Option<u64>,
     /// Age below which a snapshot stays: the time of several loads, because a load may be running.
     pub younger_than: Duration,

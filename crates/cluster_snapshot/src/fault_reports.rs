@@ -23,7 +23,7 @@ pub const FAULT_REPORT_BYTES_MAX: usize = 1_024;
 /// Maximum bytes of the name of a fault.
 const FAULT_NAME_BYTES_MAX: usize = 32;
 
-/// The part of a log that a mendable fault is in.
+/// The part of a log that has a mendable fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultScope {
     /// The stored messages, or their chain. Each reader of the log can find the fault.
@@ -33,8 +33,8 @@ pub enum FaultScope {
 }
 
 /// The faults that a snapshot of a block behind them mends, by their names in `hydrant_log_faults_total{fault}`.
-/// Replicas report these only, and the leader acts on these only. After any other fault, the records behind a snapshot
-/// have the same fault again, or a loss of the log is the cause, which the leader finds itself.
+/// Replicas report only these, and the leader reacts only to these. Any other fault would recur in the records behind a
+/// snapshot, or is a loss of the log, which the leader finds itself.
 pub const MENDABLE_FAULTS: [(&str, FaultScope); 20] = [
     ("damaged", FaultScope::Messages),
     ("missing", FaultScope::Messages),

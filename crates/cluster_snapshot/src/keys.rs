@@ -9,6 +9,8 @@ const ROOT: &str = "snap";
 const MANIFEST: &str = "manifest";
 /// Start of the names of parts.
 const PART: &str = "part-";
+/// A name above all others in a directory: a key has no such character. A list after it continues behind the directory.
+pub(crate) const AFTER_ALL: &str = "zzzz";
 
 /// The key of a manifest, and the snapshot in its name.
 #[derive(Clone, Debug, PartialEq, Eq)]

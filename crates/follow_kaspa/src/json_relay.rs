@@ -109,7 +109,7 @@ impl JsonRelay {
         read.map_err(|_| SourceError::Timeout { what: "reply", limit })?
     }
 
-    /// Passes a new block on. Replies say nothing.
+    /// Passes a new block on. Successful replies are ignored.
     async fn pass_on(&self, text: Bytes) -> Result<(), SourceError> {
         let bytes = text.len();
         let decoded = run_by_length(bytes, move || decode_notification(&text)).await;
@@ -123,7 +123,7 @@ impl JsonRelay {
     }
 }
 
-/// Decodes a message. Returns `None` for a reply that says nothing.
+/// Decodes a message. Returns `None` for a successful reply. Errors: it is not valid, or a reply with an error.
 fn decode_notification(text: &[u8]) -> Result<Option<Notification>, SourceError> {
     let text = std::str::from_utf8(text).map_err(invalid_json)?;
     let message = JsonServerMessage::parse(text).map_err(invalid_json)?;

@@ -79,8 +79,8 @@ fn list_candidates(network: Network, snapshot: Option<&Path>) -> Vec<RestartPoin
     candidates
 }
 
-/// Gives the file of a start the name from which [`crate::start_chain`] loads it. A file that was the newest one when
-/// it was chosen may have the name of the one before since then.
+/// Renames the file of a start so that [`crate::start_chain`] loads it. The file that was the newest one when it was
+/// chosen may have been replaced since then, and is then the previous one.
 pub(crate) fn prepare_restart(
     path: &Path,
     network: Network,

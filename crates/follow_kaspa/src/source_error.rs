@@ -201,7 +201,7 @@ impl SourceError {
         if error.is_panic() { Self::DecoderPanicked } else { Self::WriterEnded }
     }
 
-    /// Returns the text that anyone may read. It has no words of the source, which may be long or name an address.
+    /// Returns the text that anyone may read. Texts of the source are left out: they may be long or name an address.
     pub(crate) fn public_text(&self) -> String {
         match self {
             Self::UnknownChain { block, .. } => format!(

@@ -170,8 +170,8 @@ impl FollowStatus {
         self.is_caught_up.store(true, Ordering::Relaxed);
     }
 
-    /// Records that a source left our chain, and the reason as anyone may read it. That ends with a source that continues
-    /// the chain.
+    /// Records that a source left our chain, and the reason as anyone may read it. A source that continues the chain ends
+    /// the halt.
     pub(crate) fn set_halt(&self, reason: String) {
         self.texts.lock().halt = Some(reason);
     }

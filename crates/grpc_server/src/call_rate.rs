@@ -1,16 +1,16 @@
 //! The rate of a client's calls: a call waits until it is due, before its message is read and its method runs.
 //!
-//! In: a new call, a call that is refused early (its method, its token), a new connection. Out: the time at which it is
-//! due, or the refusal of one that would wait too long.
-//! Shape: each of them is charged to its client in the [`RequestBudget`](crate::request_budget::RequestBudget). A call
-//! that waits delays nothing else: its task sleeps, and its frames count as unread ([`UnreadStreams`]). HTTP/2 stops a
-//! client that waits on all its streams. A refusal waits as well, so a client with any number of streams gets no more
-//! refusals than calls. A client that this does not stop, because it resets its calls or has thousands of them, loses
-//! its connections.
+//! In: a new call, a call that is refused early (its method, its token), a health check, a new connection. Out: the
+//! time at which it is due, or the refusal of one that would wait too long.
+//! Shape: each of them is charged to its client in the [`RequestBudget`](crate::request_budget::RequestBudget). Health
+//! checks and connections have rates of their own. A call that waits delays nothing else: its task sleeps, and its
+//! frames count as unread ([`UnreadStreams`]). HTTP/2 stops a client that waits on all its streams. A refusal waits as
+//! well, so a client with any number of streams gets no more refusals than calls. A client that this does not stop,
+//! because it resets its calls or has thousands of them, loses its connections (`excess_calls`).
 //! Bounds: a client has as many waiting calls as its rate allows in [`CALL_WAIT_MAX`], and as many waiting refusals as
-//! in [`REFUSAL_WAIT_MAX`]. All clients together have `Config::subscriptions_max` waiting calls, and a share each. The
-//! headers of a waiting call are freed. Its frames are in the window of its connection; those of a refused call are
-//! discarded.
+//! in [`REFUSAL_WAIT_MAX`], with some more of each connection (`excess_calls`). All clients together have
+//! `Config::subscriptions_max` waiting calls, and a share each. The headers of a waiting call are freed. Its frames are
+//! in the window of its connection; those of a refused call are discarded.
 //! Not here: frames that belong to no call. h2 ends a connection with streams that are reset before their call starts
 //! (20 at once) or that it refuses itself (1,024), and one with CONTINUATION frames without an end. It acknowledges one
 //! PING or SETTINGS frame before it reads the next one, which bounds their memory. The rate of all reads bounds their
@@ -47,7 +47,7 @@ impl ServerState {
     pub(crate) fn admit_connection(&self, address: ClientId) -> Result<AdmittedConnection, String> {
         let share = self.shares.connections.try_acquire(address);
         let share = share.map_err(|full| full.to_string())?;
-        let delay = self.request_budget.charge_call(address);
+        let delay = self.request_budget.charge_connection(address);
         let delay = delay.map_err(|due| self.explain_rate(due))?;
         Ok(AdmittedConnection { share, delay })
     }
@@ -60,7 +60,30 @@ impl ServerState {
         client: ClientId,
         connection: &ConnectionContext,
     ) -> Result<(), Refusal> {
-        let delay = match self.request_budget.charge_call(client) {
+        let charged = self.request_budget.charge_call(client);
+        self.wait_until_due(charged, client, connection).await
+    }
+
+    /// Charges a health check to its address, and waits until it is due.
+    ///
+    /// Errors: those of [`Self::wait_for_call`].
+    pub(crate) async fn wait_for_health_check(
+        &self,
+        address: ClientId,
+        connection: &ConnectionContext,
+    ) -> Result<(), Refusal> {
+        let charged = self.request_budget.charge_health_check(address);
+        self.wait_until_due(charged, address, connection).await
+    }
+
+    /// Waits until a call is due, or refuses it if that takes too long. `charged` is the result of charging it.
+    async fn wait_until_due(
+        &self,
+        charged: Result<Duration, Duration>,
+        client: ClientId,
+        connection: &ConnectionContext,
+    ) -> Result<(), Refusal> {
+        let delay = match charged {
             Ok(delay) if delay.is_zero() => return Ok(()),
             Ok(delay) => delay,
             Err(due) => {
@@ -96,8 +119,7 @@ impl ServerState {
         }
     }
 
-    /// Returns the refusal of a call beyond the rate of its client, with the delay until the refusal is due. A client
-    /// with too many of them loses the connection, unless it shares the connection with other clients.
+    /// Returns the refusal of a call beyond the rate of its client, with the delay until the refusal is due.
     fn refuse_call(
         &self,
         status: Status,
@@ -106,12 +128,23 @@ impl ServerState {
     ) -> Refusal {
         self.counters.record(Event::CallRefused);
         let delay = self.request_budget.charge_refusal(client).unwrap_or_else(|_| {
-            if !connection.unread.has_other_clients(client) {
-                connection.call_excess.notify_one();
-            }
+            self.record_excess_call(client, connection);
             REFUSAL_WAIT_MAX
         });
         Refusal { status, delay: Some(delay) }
+    }
+
+    /// Records a call beyond the rate of refusals.
+    fn record_excess_call(&self, client: ClientId, connection: &ConnectionContext) {
+        let now = self.request_budget.now();
+        if !connection.excess_calls.record(now) {
+            return;
+        }
+        if connection.unread.has_other_clients(client) {
+            connection.excess_calls.delay_read(now);
+        } else {
+            connection.excess_calls.end_connection();
+        }
     }
 
     /// Returns why a call or a connection that is due after this time is refused.

@@ -1,11 +1,13 @@
-//! The work that a client may cause: one request at a time, and a number of bytes, calls and reads a second.
+//! The work that a client may cause: one request at a time, and a number of calls and of bytes a second.
 //!
 //! Shape: bytes are charged as they are received. A stream whose client is beyond its rate is not read, so HTTP/2 stops
 //! the client once the window is full: neither receiving nor decoding costs more than the rate, and a frame of each
 //! stream.
 //! Bounds: [`BYTES_PER_S`] of each client, after decompression, and `Config::request_cost_bytes_min` for a short request.
 //! A client beyond them waits; nothing is refused. `Config::calls_per_s` of each client, and as many refusals of calls
-//! that would wait too long. [`READ_BYTES_PER_S`] of each address. A lock for each client that has a subscription.
+//! that would wait too long. As many new connections, and as many health checks, of each address: calls of clients
+//! behind a load balancer come from its address, and must not delay its checks. [`READ_BYTES_PER_S`] of each address. A
+//! lock for each client that has a subscription.
 //! Not here: the waits of calls (`call_rate`) and of reads (`read_rate`).
 
 use std::sync::{Arc, Weak};
@@ -23,8 +25,8 @@ use crate::counters::{Event, ServerCounters};
 /// takes up to a fifth of a second. A larger value lets a client delay the requests of others more.
 pub(crate) const BYTES_PER_S: u64 = 8 << 20;
 /// Bytes that are read from all connections of an address a second; one second's worth may come at once. With a larger
-/// value, PINGs of one client delay the others more. It is above the rate of requests, so that the latter stops a client
-/// with long requests, and a proxy may forward those of several API keys.
+/// value, PINGs of one client delay the others more. It is above [`BYTES_PER_S`], so that a client with long requests
+/// reaches that limit first, and a proxy may forward the requests of several API keys.
 pub(crate) const READ_BYTES_PER_S: u64 = 16 << 20;
 /// Bytes that a shorter read counts as. A larger value delays clients that acknowledge many small messages.
 const READ_COST_BYTES_MIN: u64 = 256;
@@ -43,6 +45,9 @@ pub type ClientLock = Arc<tokio::sync::Mutex<()>>;
 /// The rates and the locks of all clients.
 pub struct RequestBudget {
     limiter: RateLimiter,
+    /// New connections.
+    connections: RateLimiter,
+    health_checks: RateLimiter,
     /// The cost of a short request.
     cost_bytes_min: usize,
     started: Instant,
@@ -58,9 +63,11 @@ struct ClientLocks {
 
 impl RequestBudget {
     pub(crate) fn new(config: &Config) -> Self {
-        let limits = Limits { requests_per_s: config.calls_per_s, bytes_per_s: BYTES_PER_S };
+        let calls = Limits { requests_per_s: config.calls_per_s, ..Limits::default() };
         Self {
-            limiter: RateLimiter::new(limits),
+            limiter: RateLimiter::new(Limits { bytes_per_s: BYTES_PER_S, ..calls }),
+            connections: RateLimiter::new(calls),
+            health_checks: RateLimiter::new(calls),
             cost_bytes_min: config.request_cost_bytes_min,
             started: Instant::now(),
             locks: Mutex::default(),
@@ -89,6 +96,20 @@ impl RequestBudget {
         self.limiter.reserve_request(client, CALL_WAIT_MAX, self.now())
     }
 
+    /// Charges a new connection to its address. Returns the time until it is due.
+    ///
+    /// Errors: those of [`Self::charge_call`].
+    pub(crate) fn charge_connection(&self, address: ClientId) -> Result<Duration, Duration> {
+        self.connections.reserve_request(address, CALL_WAIT_MAX, self.now())
+    }
+
+    /// Charges a health check to its address. Returns the time until it is due.
+    ///
+    /// Errors: those of [`Self::charge_call`].
+    pub(crate) fn charge_health_check(&self, address: ClientId) -> Result<Duration, Duration> {
+        self.health_checks.reserve_request(address, CALL_WAIT_MAX, self.now())
+    }
+
     /// Charges the refusal of a call that would wait too long. Refusals have a rate of their own, as high as that of
     /// calls: they do not delay the calls that are served. Returns the time until it is due.
     ///
@@ -101,9 +122,9 @@ impl RequestBudget {
     /// the connection must not be read.
     pub(crate) fn charge_read(&self, address: ClientId, bytes: usize) -> Duration {
         let bytes = (bytes as u64).max(READ_COST_BYTES_MIN);
-        // The limiter has the rate of requests.
+        // The limiter counts at `BYTES_PER_S`.
         let cost = bytes * BYTES_PER_S / READ_BYTES_PER_S;
-        // Not the allowance for requests, which the bytes of requests are charged to as well.
+        // Reads have an allowance of their own: the bytes of requests are charged to the other one as well.
         let charged = self.limiter.reserve_bytes(address.background(), cost, self.now());
         let (Ok(delay) | Err(delay)) = charged;
         delay
@@ -141,7 +162,8 @@ impl RequestBudget {
         self.limiter.charge_bytes(client, bytes as u64, self.now());
     }
 
-    fn now(&self) -> Duration {
+    /// Returns the time since the start.
+    pub(crate) fn now(&self) -> Duration {
         self.started.elapsed()
     }
 }

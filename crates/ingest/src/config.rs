@@ -31,7 +31,7 @@ pub struct IngestConfig {
     /// Age at which the log removes messages. The leader removes older generations after it, and writes a snapshot if
     /// the newest one is older than a quarter of it.
     pub max_age: Duration,
-    /// Interval at which the leader looks for old messages, reports of replicas and a due snapshot. A smaller value
+    /// Interval at which the leader searches for old messages, reports of replicas and a due snapshot. A smaller value
     /// costs requests to the store, a larger one delays the end of a fault.
     pub upkeep_interval: Duration,
 }

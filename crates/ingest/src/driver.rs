@@ -26,7 +26,7 @@ use crate::plan::{
 use crate::status::{IngestStatus, StatusValues};
 use crate::time_limit::TimeLimit;
 use crate::upkeep::{
-    DueSnapshot, Findings, SnapshotCause, Sources, Upkeep, UpkeepConfig, UpkeepEvent,
+    DueSnapshot, SnapshotCause, Upkeep, UpkeepConfig, UpkeepContext, UpkeepEvent, UpkeepFindings,
 };
 
 /// Own events that are handled before the next operation is planned.
@@ -82,7 +82,7 @@ impl Driver {
     /// until this ingester cannot serve the log.
     pub(crate) async fn run(self, mut own: mpsc::Receiver<OwnEvent>, end: oneshot::Receiver<()>) {
         let lines = ErrorLines::default();
-        let sources = Sources {
+        let context = UpkeepContext {
             space: Arc::clone(&self.space),
             snapshots: self.snapshots.clone(),
             lines: lines.clone(),
@@ -90,7 +90,7 @@ impl Driver {
             unix_ms: self.unix_ms,
         };
         let mut running = Running {
-            upkeep: Upkeep::new(self.upkeep.interval, sources),
+            upkeep: Upkeep::new(self.upkeep.interval, context),
             driver: self,
             started_at: Instant::now(),
             operation: None,
@@ -105,7 +105,7 @@ impl Driver {
         loop {
             let wait_until = running.start_next();
             running.update_status();
-            running.look_if_due();
+            running.start_upkeep_if_due();
             running.start_needed_snapshot();
             running.report_difference();
             let is_drained = !has_ledger && running.driver.plan.is_drained();
@@ -306,7 +306,7 @@ impl Running {
     }
 
     fn start_reader(&mut self, after: u64) {
-        // The old one may have messages that the plan has seen, or no longer wants.
+        // The old one may have messages that the plan has seen, or does not need.
         self.reader = None;
         let opening: BoxFuture<'static, Finished> = match self.log.clone() {
             Some(log) => Box::pin(async move { Finished::Reader(log.read(after).await) }),
@@ -387,12 +387,12 @@ impl Running {
         self.started_at.checked_add(since)
     }
 
-    /// Starts the look of a leader.
-    fn look_if_due(&mut self) {
+    /// Starts a round of upkeep if this ingester leads, and a round is due.
+    fn start_upkeep_if_due(&mut self) {
         let plan = &self.driver.plan;
         let followed = plan.followed_log().filter(|followed| followed.is_leader);
         if let (Some(followed), Some(log)) = (followed, &self.log) {
-            self.upkeep.look_if_due(log, &followed, plan.awaits_snapshot());
+            self.upkeep.start_round_if_due(log, &followed, plan.awaits_snapshot());
         }
     }
 
@@ -405,7 +405,7 @@ impl Running {
         }
     }
 
-    fn handle_findings(&mut self, findings: &Findings) {
+    fn handle_findings(&mut self, findings: &UpkeepFindings) {
         let now = self.now();
         // Reports from before it need no other one.
         if let Some(newest) = findings.newest {

@@ -1,6 +1,6 @@
 //! Random schedules of one to three ingesters over a log in memory with faults: lost, late and repeated appends,
-//! damaged reads, restarts, a clock that jumps, stored messages that are damaged, reports of replicas, outages. All of
-//! them believe that they lead as soon as the log is quiet.
+//! damaged reads, restarts, a clock that jumps, stored messages that are damaged, reports of replicas, outages. All
+//! ingesters believe that they lead as soon as the log is quiet.
 //!
 //! Checked for each seed: every block of the chain is in the log once, after its parent; marks come once and in order;
 //! terms rise by one; in the end the log has everything that the ledgers have.

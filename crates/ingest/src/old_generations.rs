@@ -1,6 +1,6 @@
 //! The generations before the followed one: their removal by age, and when the log has no space for the next.
 //!
-//! Not here: old messages of the followed generation ([`Log::remove_old`]), when the leader looks (`upkeep`).
+//! Not here: old messages of the followed generation ([`Log::remove_old`]), the interval (`upkeep`).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 /// Time limit of the read of a first record. The log may count a message that it lost.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The generations before a followed one, with the findings of earlier looks.
+/// The generations before a followed one, with the results of earlier rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OldGenerations {
     /// The followed generation.
@@ -205,10 +205,11 @@ mod tests {
         log.append(0, first_record(1_000)).await.expect("it is empty");
         let old = OldGenerations::before(1);
         let max_age = Duration::from_secs(60);
-        let known = old.remove_aged(space, &*log, max_age, 60_999).await.expect("a look");
+        let known = old.remove_aged(space, &*log, max_age, 60_999).await.expect("the log responds");
         assert_eq!(known, OldGenerations { start_ms: Some(1_000), ..old });
         assert!(space.open_generation(0).await.is_ok());
-        let known = known.remove_aged(space, &*log, max_age, 61_000).await.expect("a look");
+        let known =
+            known.remove_aged(space, &*log, max_age, 61_000).await.expect("the log responds");
         assert!(known.are_removed && space.open_generation(0).await.is_err());
         assert_eq!(space.newest_generation().await.expect("a list"), Some(1));
         log
@@ -231,6 +232,6 @@ mod tests {
         let log = check_removal(&space).await;
         // The limits have removed the first record.
         space.empty_generation(1);
-        assert_eq!(read_start_ms(&*log).await.expect("a look"), Some(0));
+        assert_eq!(read_start_ms(&*log).await.expect("the log responds"), Some(0));
     }
 }

@@ -4,7 +4,7 @@
 //! Shape: a report is read once, and scanned until the result is known. The newest positions come first, because a
 //! snapshot behind a damage is behind older ones, too.
 //! Bounds: [`REPORTS_MAX`] reports; for each search [`LISTED_MAX`] names, [`READS_MAX`] objects, [`SCANS_MAX`] scans of
-//! at most [`SCAN_TIMEOUT`] and [`DELETIONS_MAX`] deletions. A report beyond the end of the log is not read.
+//! at most [`SCAN_TIMEOUT`] and twice [`DELETIONS_MAX`] deletions. A report beyond the end of the log is not read.
 //! Not here: the reaction to a report (`plan`), the interval of the search (`upkeep`).
 
 use std::cmp::Reverse;
@@ -33,7 +33,7 @@ const READS_MAX: usize = 32;
 const FAILURES_MAX: u32 = 3;
 /// Scans of one search.
 const SCANS_MAX: usize = 4;
-/// Objects that one search deletes.
+/// Objects that one search deletes: as many of removed positions, and as many of older generations.
 const DELETIONS_MAX: usize = 200;
 /// Time limit of one scan. A log on a slow store needs longer, and is scanned again with the next search.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -103,7 +103,7 @@ impl ReportSearch {
                 (of == *generation).then_some((sequence, object))
             })
             .collect();
-        // Those of later generations come after them in a list.
+        // In a list, those of later generations follow.
         let is_cut = objects.len() >= LISTED_MAX;
         let existing = objects.range(..=tail.last).rev().take(REPORTS_MAX);
         let existing =
@@ -119,7 +119,7 @@ impl ReportSearch {
                     let found = FoundReport { report, scan: None, scans: 0 };
                     self.found.insert(*sequence, found);
                 }
-                // One object that cannot be read hides no other one, and a store that is away gets few requests.
+                // An object that cannot be read does not hide the others. A store that is down gets few requests.
                 Err(err) => {
                     failures += 1;
                     if failures == FAILURES_MAX {
@@ -158,7 +158,7 @@ impl ReportSearch {
 }
 
 impl FoundReport {
-    /// Whether a scan can say more than before about the position.
+    /// Whether another scan may have a different result.
     fn needs_scan(&self) -> bool {
         let scope = self.report.as_ref().and_then(|report| FaultScope::from_fault(&report.what));
         let is_open =

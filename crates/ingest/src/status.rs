@@ -143,7 +143,8 @@ fn write_ingest(to: &mut Exposition, values: &StatusValues) {
     let counters = values.counters;
     let help = "1 if this ingester appends to the log, 0 if another one does.";
     to.single("hydrant_ingest_leader", MetricKind::Gauge, help, leader);
-    let help = "1 if the ingester follows a log, 0 if the log is down or being opened.";
+    let help =
+        "1 if the ingester follows a log that responds, 0 if the log is down or being opened.";
     let is_connected = log.is_some() && values.log_silence().is_none();
     to.single("hydrant_ingest_connected", MetricKind::Gauge, help, u8::from(is_connected));
     let help = "1 if the ingester has stopped, because the log is not that of its chain.";

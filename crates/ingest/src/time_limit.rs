@@ -1,7 +1,8 @@
-//! The time limit of an operation on the log. The implementations of a log have limits of their own; this one holds for
-//! all of them, so that an operation that never ends is a failure like any other, and the plan continues.
+//! The time limit of an operation on the log.
 //!
-//! Invariant: an append that is given up may be in the log, so its outcome is unknown.
+//! Each kind of log has limits of its own. This one applies to all of them: an operation that would never end is a
+//! failure, and the plan continues.
+//! Invariant: an append may be in the log although its time is over, so its outcome is unknown.
 //! Not here: requests to the store of snapshots, which have limits by size (`depot`).
 
 use std::time::Duration;
@@ -10,14 +11,14 @@ use crate::plan::{Action, AppendFailure, Outcome};
 
 /// Time limit without a transfer. It is above that of several requests to the log, each of 20 s by default.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(90);
-/// The slowest transfer of an append that is not given up.
+/// Rate that an append needs at least. A smaller value allows slower networks, and delays the end of a stuck append.
 const BYTES_PER_SECOND_MIN: u64 = 1 << 20;
 
-/// A time limit.
+/// The time limit of one operation.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeLimit {
     pub(crate) limit: Duration,
-    /// The outcome of the operation after it.
+    /// The outcome of the operation once its time is over.
     pub(crate) outcome: Outcome,
 }
 

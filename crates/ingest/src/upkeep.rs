@@ -1,10 +1,10 @@
-//! The tasks of an ingester besides appends. The leader removes messages and generations that no reader needs, looks
-//! for faults that replicas report, and writes a snapshot if no replica did, or if readers need one behind a damage. An
+//! The upkeep of a log by its ingesters. The leader removes messages and generations that no reader needs, searches for
+//! faults that replicas report, and writes a snapshot if no replica did, or if readers need one behind a damage. An
 //! ingester that does not lead reports a block of the leader that differs from its own.
 //!
-//! Shape: a task looks at the log and at the store at each interval. The driver takes its [`Findings`]: reports go to
-//! the plan, and a due snapshot is started with the final view of that moment.
-//! Bounds: one look, one snapshot and one report at a time, one report for each interval, and pauses between snapshots
+//! Shape: at each interval a task reads the log and the store: a round. The driver takes its [`UpkeepFindings`]: reports
+//! go to the plan, and a due snapshot is started with the current final view.
+//! Bounds: one round, one snapshot and one report at a time, one report for each interval, and pauses between snapshots
 //! that readers need (`snapshot_pace`). The view of a snapshot retains the versions of accounts that are replaced
 //! meanwhile.
 //! Not here: the search for reports (`report_search`), the reaction to one (`plan`), the content of a snapshot
@@ -35,7 +35,7 @@ const AWAITED_AGE_DIVISOR: u32 = 8;
 /// The settings of a leader's tasks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UpkeepConfig {
-    /// Interval of the looks.
+    /// Interval between the starts of two rounds.
     pub(crate) interval: Duration,
     /// Age at which the log removes messages.
     pub(crate) max_age: Duration,
@@ -44,9 +44,9 @@ pub(crate) struct UpkeepConfig {
 /// The tasks of a leader.
 pub(crate) struct Upkeep {
     interval: Duration,
-    sources: Sources,
-    looked_at: Option<Instant>,
-    look: Option<JoinHandle<Findings>>,
+    context: UpkeepContext,
+    round_started_at: Option<Instant>,
+    round: Option<JoinHandle<UpkeepFindings>>,
     /// The block of the snapshot, or `None` if it was not written.
     snapshot: Option<JoinHandle<Option<LoggedBlock>>>,
     pace: SnapshotPace,
@@ -55,13 +55,13 @@ pub(crate) struct Upkeep {
     reported_at: Option<Instant>,
     old_generations: OldGenerations,
     reports: ReportSearch,
-    /// The oldest message of the log at the last look.
+    /// The oldest message of the log in the last round.
     first: u64,
 }
 
 /// The end of a task.
 pub(crate) enum UpkeepEvent {
-    Findings(Findings),
+    Findings(UpkeepFindings),
     /// A snapshot of this block was written.
     Snapshot(LoggedBlock),
     SnapshotFailed,
@@ -69,7 +69,7 @@ pub(crate) enum UpkeepEvent {
 
 /// The result of a task.
 enum EndedTask {
-    Look(Result<Findings, JoinError>),
+    Round(Result<UpkeepFindings, JoinError>),
     Snapshot(Result<Option<LoggedBlock>, JoinError>),
 }
 
@@ -82,9 +82,9 @@ pub(crate) enum SnapshotCause {
     Damage,
 }
 
-/// The log and the store, as a task needs them.
+/// The log, the store and the settings that each task uses.
 #[derive(Clone)]
-pub(crate) struct Sources {
+pub(crate) struct UpkeepContext {
     pub(crate) space: Arc<dyn LogSpace>,
     pub(crate) snapshots: LedgerSnapshots,
     pub(crate) lines: ErrorLines,
@@ -94,9 +94,9 @@ pub(crate) struct Sources {
     pub(crate) unix_ms: fn() -> u64,
 }
 
-/// The result of a look.
+/// The result of a round.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
+pub(crate) struct UpkeepFindings {
     /// Faults of replicas in the followed generation.
     pub(crate) reports: ReportSearch,
     /// The newest snapshot from which readers can follow the generation.
@@ -116,13 +116,13 @@ pub(crate) struct DueSnapshot {
 }
 
 impl Upkeep {
-    /// Starts no task. A look follows the one before after `interval`.
-    pub(crate) fn new(interval: Duration, sources: Sources) -> Self {
+    /// Starts no task yet. Rounds start at least `interval` apart.
+    pub(crate) fn new(interval: Duration, context: UpkeepContext) -> Self {
         Self {
             interval,
-            sources,
-            looked_at: None,
-            look: None,
+            context,
+            round_started_at: None,
+            round: None,
             snapshot: None,
             pace: SnapshotPace::new(interval),
             report: None,
@@ -133,54 +133,54 @@ impl Upkeep {
         }
     }
 
-    /// Looks at the log that this ingester leads, if the interval has passed.
-    pub(crate) fn look_if_due(
+    /// Starts a round for the log that this ingester leads, if the interval has passed.
+    pub(crate) fn start_round_if_due(
         &mut self,
         log: &Arc<dyn Log>,
         followed: &FollowedLog,
         awaits_snapshot: bool,
     ) {
         let now = Instant::now();
-        let is_due = self.looked_at.is_none_or(|at| now >= at + self.interval);
-        if self.look.is_some() || !is_due {
+        let is_due = self.round_started_at.is_none_or(|at| now >= at + self.interval);
+        if self.round.is_some() || !is_due {
             return;
         }
-        self.looked_at = Some(now);
+        self.round_started_at = Some(now);
         if self.old_generations.followed != followed.generation {
             self.old_generations = OldGenerations::before(followed.generation);
         }
-        let look = Look {
-            sources: self.sources.clone(),
+        let round = UpkeepRound {
+            context: self.context.clone(),
             log: Arc::clone(log),
             needed_from: followed.needed_after + 1,
             old_generations: self.old_generations,
             reports: self.reports.clone(),
             snapshot_age: match awaits_snapshot {
-                true => self.sources.max_age / AWAITED_AGE_DIVISOR,
-                false => self.sources.max_age / SNAPSHOT_AGE_DIVISOR,
+                true => self.context.max_age / AWAITED_AGE_DIVISOR,
+                false => self.context.max_age / SNAPSHOT_AGE_DIVISOR,
             },
         };
-        self.look = Some(tokio::spawn(look.run()));
+        self.round = Some(tokio::spawn(round.run()));
     }
 
     /// Whether a task is under way.
     pub(crate) fn is_busy(&self) -> bool {
-        self.look.is_some() || self.snapshot.is_some()
+        self.round.is_some() || self.snapshot.is_some()
     }
 
     /// Waits for the end of a task. Cancel safe.
     pub(crate) async fn next_event(&mut self) -> UpkeepEvent {
         let ended = tokio::select! {
-            ended = wait_for_task(&mut self.look) => EndedTask::Look(ended),
+            ended = wait_for_task(&mut self.round) => EndedTask::Round(ended),
             ended = wait_for_task(&mut self.snapshot) => EndedTask::Snapshot(ended),
         };
         match ended {
-            EndedTask::Look(ended) => UpkeepEvent::Findings(self.end_look(ended)),
+            EndedTask::Round(ended) => UpkeepEvent::Findings(self.end_round(ended)),
             EndedTask::Snapshot(ended) => self.end_snapshot(ended),
         }
     }
 
-    fn end_look(&mut self, ended: Result<Findings, JoinError>) -> Findings {
+    fn end_round(&mut self, ended: Result<UpkeepFindings, JoinError>) -> UpkeepFindings {
         match ended {
             Ok(findings) => {
                 self.old_generations = findings.old_generations;
@@ -189,8 +189,8 @@ impl Upkeep {
                 findings
             }
             Err(err) => {
-                tracing::error!(%err, "a look at the log panicked");
-                Findings::default()
+                tracing::error!(%err, "a round of the log's upkeep panicked");
+                UpkeepFindings::default()
             }
         }
     }
@@ -218,16 +218,16 @@ impl Upkeep {
     /// Writes a snapshot of a block of the log, and removes old ones.
     pub(crate) fn start_snapshot(&mut self, view: View, block: LoggedBlock, cause: SnapshotCause) {
         self.pace.start(Instant::now(), matches!(cause, SnapshotCause::Damage));
-        let sources = self.sources.clone();
+        let context = self.context.clone();
         let first = self.first;
         self.snapshot = Some(tokio::spawn(async move {
-            let written = sources.write_snapshot(&view, block, cause).await;
+            let written = context.write_snapshot(&view, block, cause).await;
             if let Err(err) = written {
-                sources.lines.report(&err);
+                context.lines.report(&err);
                 return None;
             }
-            if let Err(err) = sources.remove_old_snapshots(block.generation, first).await {
-                sources.lines.report(&err);
+            if let Err(err) = context.remove_old_snapshots(block.generation, first).await {
+                context.lines.report(&err);
             }
             Some(block)
         }));
@@ -241,7 +241,7 @@ impl Upkeep {
 
     /// Stores a report for the leader.
     pub(crate) fn start_report(&mut self, report: FaultReport) {
-        let Sources { snapshots, lines, .. } = self.sources.clone();
+        let UpkeepContext { snapshots, lines, .. } = self.context.clone();
         self.reported_at = Some(Instant::now());
         self.report = Some(tokio::spawn(async move {
             let stored = snapshots.depot.put_new(&report.key(), report.to_text().into()).await;
@@ -261,8 +261,8 @@ impl Upkeep {
     /// Ends all tasks.
     pub(crate) fn stop(&mut self) {
         self.stop_snapshot();
-        if let Some(look) = self.look.take() {
-            look.abort();
+        if let Some(round) = self.round.take() {
+            round.abort();
         }
         if let Some(report) = self.report.take() {
             report.abort();
@@ -270,7 +270,7 @@ impl Upkeep {
     }
 }
 
-impl Sources {
+impl UpkeepContext {
     async fn write_snapshot(
         &self,
         view: &View,
@@ -319,9 +319,9 @@ impl Sources {
     }
 }
 
-/// One look at the log and at the store.
-struct Look {
-    sources: Sources,
+/// One pass over the log and the store.
+struct UpkeepRound {
+    context: UpkeepContext,
     log: Arc<dyn Log>,
     /// The oldest message that an ingester needs at its start.
     needed_from: u64,
@@ -331,22 +331,22 @@ struct Look {
     snapshot_age: Duration,
 }
 
-impl Look {
-    /// Does everything that is possible now. Errors are tried again with the next look.
-    async fn run(mut self) -> Findings {
-        let lines = &self.sources.lines;
+impl UpkeepRound {
+    /// Removes old objects, and finds snapshots and reports. Errors are logged, and tried again in the next round.
+    async fn run(mut self) -> UpkeepFindings {
+        let lines = &self.context.lines;
         match self.log.remove_old(self.needed_from).await {
             Ok(0) => {}
             Ok(removed) => tracing::debug!(removed, "old objects of the log were removed"),
             Err(err) => lines.report(&err),
         }
-        let Sources { space, max_age, unix_ms, .. } = &self.sources;
+        let UpkeepContext { space, max_age, unix_ms, .. } = &self.context;
         let removal = self.old_generations.remove_aged(&**space, &*self.log, *max_age, unix_ms());
         let old_generations = removal.await.unwrap_or_else(|err| {
             lines.report(&err);
             self.old_generations
         });
-        let mut findings = Findings { old_generations, ..Findings::default() };
+        let mut findings = UpkeepFindings { old_generations, ..UpkeepFindings::default() };
         match self.log.tail().await {
             Ok(tail) => {
                 findings.first = tail.first;
@@ -360,7 +360,7 @@ impl Look {
     }
 
     async fn search_reports(&mut self, tail: Tail) {
-        let Sources { snapshots, lines, .. } = &self.sources;
+        let UpkeepContext { snapshots, lines, .. } = &self.context;
         let searched = SearchedLog {
             depot: &snapshots.depot,
             cluster: &snapshots.cluster,
@@ -371,15 +371,15 @@ impl Look {
         self.reports.search(&searched, lines).await;
     }
 
-    async fn find_snapshots(&self, tail: &Tail, findings: &mut Findings) {
+    async fn find_snapshots(&self, tail: &Tail, findings: &mut UpkeepFindings) {
         let generation = self.old_generations.followed;
-        let Sources { snapshots, lines, .. } = &self.sources;
+        let UpkeepContext { snapshots, lines, .. } = &self.context;
         let found = match snapshots.find_usable(generation, tail.first).await {
             Ok(found) => found,
             Err(err) => return lines.report(&err),
         };
         let age = self.snapshot_age;
-        let is_due = found.is_none_or(|found| !self.sources.is_young(found.made_at_ms, age));
+        let is_due = found.is_none_or(|found| !self.context.is_young(found.made_at_ms, age));
         let newest = found.map(|found| found.slot);
         findings.newest = found;
         findings.due = is_due.then_some(DueSnapshot { generation, newest });

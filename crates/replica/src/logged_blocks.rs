@@ -30,7 +30,7 @@ use solana::VerificationLevel;
 use crate::fault::check_level;
 use crate::first_record::FirstRecord;
 
-/// Bytes of blocks that are not final. Some hundred blocks of mainnet, of which 32 are above the root.
+/// Bytes of blocks that are not final: a few hundred blocks of mainnet, where 32 are usually above the root.
 const UNROOTED_BYTES_MAX: u64 = 1 << 29;
 /// Number of the newest generations that are tried.
 const GENERATIONS_MAX: u64 = 8;
@@ -38,7 +38,7 @@ const GENERATIONS_MAX: u64 = 8;
 const MANIFESTS_MAX: usize = 4;
 /// Time limit of the wait for a message that exists.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Damaged messages that are passed over: those of an object, which are all unreadable if it is damaged.
+/// Damaged messages that are passed over: as many as an object of a log has. If it is damaged, all are unreadable.
 const DAMAGES_MAX: usize = BATCH_MESSAGES_MAX;
 
 /// Reads final blocks from a log.
@@ -200,7 +200,7 @@ impl LoggedBlocks {
         }
         let mut read = self.decode(is_head, payload.clone()).await;
         if read.is_err() && is_head {
-            // The record that begins with this head may be undamaged.
+            // The record that starts with this head may be undamaged.
             self.records = None;
             read = self.decode(true, payload).await;
         }

@@ -2,7 +2,7 @@
 //!
 //! In: snapshots that were loaded or written. Out: their objects in the store of the copy, where older ones are removed.
 //! Bounds: one part in memory. While a snapshot is copied, at most one more waits. The directory has up to two snapshots
-//! during a copy, and the older one if the copy fails, for example because the disk is full.
+//! during a copy. If a copy fails, for example because the disk is full, the older one stays.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ async fn copy_objects(
     }
     if copied.is_err() {
         let found = to.get(manifest_key, MANIFEST_BYTES_MAX).await;
-        // With a manifest it is a copy of before, of which parts were replaced.
+        // An existing manifest is that of an earlier, complete copy: its parts stay.
         if matches!(found, Err(DepotError::NotFound { .. })) {
             remove_parts(to, parts).await;
         }
@@ -97,7 +97,7 @@ async fn copy_parts(from: &Depot, to: &Depot, parts: &[PartEntry]) -> Result<(),
     Ok(())
 }
 
-/// Removes the parts of a copy that failed. They would take the space of the next one: those of a snapshot that is newer
+/// Removes the parts of a copy that failed. They would use the space of the next copy: parts of a snapshot that is newer
 /// than the complete ones are not removed as old.
 async fn remove_parts(copy: &Depot, parts: &[PartEntry]) {
     for part in parts {

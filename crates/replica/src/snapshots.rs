@@ -85,8 +85,7 @@ impl LogExtent {
         (record.manifest_key == key).then_some(record.manifest_digest)
     }
 
-    /// Whether the name of a snapshot allows that the log continues it. The generation may begin with one of the
-    /// generation before.
+    /// Whether the log may continue a snapshot with this name: it is of this generation, or the first record names it.
     fn may_continue(&self, key: &ManifestKey) -> bool {
         let is_first = |first: &FirstRecord| first.record.manifest_key == key.key;
         key.generation == self.generation || self.first.as_ref().is_some_and(is_first)
@@ -128,8 +127,8 @@ impl LogExtent {
 
 impl SnapshotSources {
     /// Returns the newest generation that has records. A generation without any is still being opened, or its opener
-    /// has died; the generation before it continues meanwhile. Generations up to `known` are not asked for their
-    /// records.
+    /// has died; the generation before it continues meanwhile. The records of generations up to `known` are not
+    /// requested.
     ///
     /// # Errors
     ///

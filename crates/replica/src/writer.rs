@@ -245,8 +245,8 @@ impl Writer {
     }
 
     /// Continues in a new generation of the log. A generation may begin at a block that is older than all known ones.
-    /// Then what it lists up to a known block is skipped, and a root that is not here is noticed as the root of another
-    /// chain.
+    /// Then the blocks that it lists up to a known one are skipped, and a root that is unknown here is noticed as the
+    /// root of another chain.
     fn rebase(&mut self, rebase: Rebase) {
         let Rebase { slot, known, key, position, done } = rebase;
         let by_number = known.and_then(|number| match self.known.resolve(number) {

@@ -181,8 +181,8 @@ impl<M: Message> Queue<M> {
             return Next::Closed(reason);
         }
         let next = match inner.messages.is_empty() {
-            true => inner.take_cold(),
-            false => inner.take_first(),
+            true => inner.take_cold_entry(),
+            false => inner.take_first_message(),
         };
         inner.settle(&self.memory);
         next
@@ -194,7 +194,7 @@ impl<M: Message> Queue<M> {
         if let Some(reason) = inner.closed {
             return Next::Closed(reason);
         }
-        let next = inner.take_first();
+        let next = inner.take_first_message();
         inner.settle(&self.memory);
         next
     }
@@ -211,8 +211,8 @@ impl<M: Message> Queue<M> {
         next
     }
 
-    /// Pauses the messages of one subscription, and of no other; or of none. Those of the pause before come after the
-    /// queued ones, and may wake the listener. Cost: O(messages) if a pause starts or ends.
+    /// Pauses the messages of this subscription, or of none, and ends the previous pause: its messages are queued after
+    /// the others, and may wake the listener. Cost: O(messages) if a pause starts or ends.
     pub(crate) fn pause_delivery(&self, subscription: Option<SubscriptionId>) {
         let mut inner = self.inner.lock();
         let had_message = !inner.messages.is_empty();
@@ -353,7 +353,7 @@ impl<M: Message> Inner<M> {
     }
 
     /// Removes the next entry that is not in `messages`.
-    fn take_cold(&mut self) -> Next<M, M::Conflated> {
+    fn take_cold_entry(&mut self) -> Next<M, M::Conflated> {
         let Some(cold) = &mut self.cold else { return Next::Empty };
         if let Some(delivery) = cold.take_paused() {
             self.bytes -= delivery.bytes;
@@ -418,7 +418,7 @@ impl<M: Message> Inner<M> {
         }
     }
 
-    fn take_first(&mut self) -> Next<M, M::Conflated> {
+    fn take_first_message(&mut self) -> Next<M, M::Conflated> {
         let Some(delivery) = self.messages.pop_front() else { return Next::Empty };
         self.bytes -= delivery.bytes;
         Next::Message(delivery)

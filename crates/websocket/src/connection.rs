@@ -3,13 +3,13 @@
 //! In: a stream after the handshake. Out: replies, and the notifications queued for this client. One task does both.
 //! While the client does not read what we write, we read nothing from it: the reply to each message, a ping included,
 //! is written before the next message is read. So there is one call at a time. While it runs, notifications are
-//! written, and the client's pings get their pongs, as far as no message of the client is before them.
+//! written, and pings that the client sent before its next message get their pongs.
 //! A client learns the id of a subscription from the reply, often after it has read all messages of one burst. So the
 //! first notification follows the reply after `Config::hold_ms`; until then it waits in the queue.
 //! The parts of a streamed message are written as its task makes them, with pings and pongs in between. RFC 6455 (5.4)
-//! allows no other message there, so notifications wait in the queue until its last part has been written, and no
-//! longer: what is queued goes before the next streamed message. The protocol limits the time of a streamed message. A
-//! client that reads it too slowly is closed when its queue is full.
+//! allows no other message there, so notifications wait in the queue until its last part has been written. Queued ones
+//! are written before the next streamed message. The protocol limits the time of a streamed message. A client that
+//! reads it too slowly is closed when its queue is full.
 //! Bounds: the reader limits what comes in. What goes out waits in the client's queue; the writer has a buffer and one
 //! long payload. Writing, closing and silence have time limits.
 //! Close codes: 1000 the client closed; 1001 we shut down; 1002 a frame out of protocol; 1007 text that is not UTF-8;

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cluster::metrics_page::MetricsPage;
 use crate::cluster::processes::Cluster;
 use crate::rig::clock::now;
+use crate::rig::metrics_page::MetricsPage;
 
 /// Memory of a replica in the last quarter for each byte in the second one.
 pub(crate) const GROWTH_MAX: f64 = 1.05;
@@ -104,7 +104,7 @@ impl Soak {
         }
         let pages = cluster.replicas.iter().filter_map(|replica| replica.metrics().ok());
         let pages: Vec<MetricsPage> = pages.collect();
-        // After those of the replicas, whose positions are then not beyond the end of the log.
+        // The ingesters come last, so that no position of a replica is beyond the end of the log.
         let appended =
             cluster.ingesters.iter().filter_map(|node| node.metrics().ok()?.count(POSITION));
         self.log.record(&pages, appended.max());
@@ -293,7 +293,7 @@ pub(crate) mod tests {
         let report = |replica: u64, server: u64| {
             let level = |minute: u64| 100 + minute / 45 * replica;
             let rising = |minute: u64| 100 + minute * server;
-            let memory = vec![series("replica0", true, level), series("nats0", false, rising)];
+            let memory = [series("replica0", true, level), series("nats0", false, rising)];
             let memory = memory.iter().map(|series| series.growth(minutes(60))).collect();
             SoakReport { time: minutes(60), memory, log: LogDistances::default() }
         };

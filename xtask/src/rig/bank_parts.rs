@@ -7,7 +7,7 @@ const MARK: &str = "bank frozen: ";
 
 /// The parts of a bank's hash, as Agave writes them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Parts {
+pub(crate) struct BankParts {
     hash: String,
     signature_count: String,
     last_blockhash: String,
@@ -16,7 +16,7 @@ pub(crate) struct Parts {
     lt_checksum: String,
 }
 
-impl Parts {
+impl BankParts {
     /// Parses the slot and the parts of a line.
     pub(crate) fn parse_line(line: &str) -> Option<(u64, Self)> {
         let text = &line[line.find(MARK)? + MARK.len()..];
@@ -73,21 +73,21 @@ mod tests {
     fn a_bank_of_a_result_matches_the_line_of_the_same_bank() {
         let line = "bank frozen: 7 hash: AAA signature_count: 3 last_blockhash: BBB capitalization: 99, \
                     accounts_lt_hash checksum: CCC, stats: x";
-        let (slot, parts) = Parts::parse_line(line).unwrap();
+        let (slot, parts) = BankParts::parse_line(line).unwrap();
         assert_eq!(slot, 7);
         let bank = json!({
             "slot": 7, "bankHash": "AAA", "signatureCount": 3, "blockhash": "BBB", "ltHashChecksum": "CCC",
         });
-        let bank_parts = Parts::from_verification(&bank);
+        let bank_parts = BankParts::from_verification(&bank);
         assert!(bank_parts.matches(&parts) && parts.matches(&bank_parts));
         for name in ["bankHash", "signatureCount", "blockhash", "ltHashChecksum"] {
             for other in [json!("X"), json!(null)] {
                 let mut bank = bank.clone();
                 bank[name] = other;
-                assert!(!Parts::from_verification(&bank).matches(&parts), "{name}");
+                assert!(!BankParts::from_verification(&bank).matches(&parts), "{name}");
             }
         }
-        let (_, other) = Parts::parse_line(&line.replace("99", "98")).unwrap();
+        let (_, other) = BankParts::parse_line(&line.replace("99", "98")).unwrap();
         assert!(!other.matches(&parts));
         assert!(other.matches(&bank_parts), "a result has no capitalization");
     }

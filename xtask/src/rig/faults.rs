@@ -26,7 +26,7 @@ const CLUSTER: [Fault; 6] = [
 pub(crate) enum Fault {
     /// All connections to plugins are cut.
     CutStreams,
-    /// All that follow the validators themselves are killed, and started again: followers or the ingester.
+    /// The followers or the ingester are killed and started again.
     KillFollowers,
     /// A replica is killed, and started again.
     KillReplica(usize),

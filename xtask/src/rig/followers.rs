@@ -49,13 +49,13 @@ enum Verification {
 
 /// A follower that has no ports yet.
 #[derive(Debug, PartialEq, Eq)]
-struct Plan {
+struct FollowerPlan {
     name: String,
     kind: FollowerKind,
     verification: Verification,
 }
 
-impl Plan {
+impl FollowerPlan {
     fn new(name: &str, kind: FollowerKind, verification: Verification) -> Self {
         Self { name: name.to_owned(), kind, verification }
     }
@@ -90,9 +90,9 @@ pub(crate) fn followers(
     let ports: [u16; PORTS] = free_ports()?;
     let mut ports = ports.into_iter().skip(VALIDATOR_PORTS);
     let mut all = Vec::new();
-    for plan in Plan::list(validators.is_cluster(), replicas) {
+    for plan in FollowerPlan::list(validators.is_cluster(), replicas) {
         let (Some(rpc), Some(grpc)) = (ports.next(), ports.next()) else { break };
-        let Plan { name, kind, verification } = plan;
+        let FollowerPlan { name, kind, verification } = plan;
         let follower = Follower {
             name,
             rpc: local(rpc),
@@ -230,14 +230,17 @@ mod tests {
     #[test]
     fn with_replicas_the_follower_is_their_ingester() {
         let names = |is_cluster, replicas| {
-            let plans = Plan::list(is_cluster, replicas);
+            let plans = FollowerPlan::list(is_cluster, replicas);
             plans.into_iter().map(|plan| plan.name).collect::<Vec<_>>()
         };
         assert_eq!(names(false, 0), ["follower"]);
         assert_eq!(names(true, 0), ["follower-votes", "follower-agree"]);
         assert_eq!(names(false, 2), ["ingest", "replica0", "replica1"]);
-        let plans = Plan::list(true, 1);
-        assert_eq!(plans[0], Plan::new("ingest", FollowerKind::Ingest, Verification::Votes));
+        let plans = FollowerPlan::list(true, 1);
+        assert_eq!(
+            plans[0],
+            FollowerPlan::new("ingest", FollowerKind::Ingest, Verification::Votes)
+        );
         assert_eq!(plans[1].kind, FollowerKind::Replica);
     }
 }

@@ -1,5 +1,5 @@
-//! The lines "bank frozen" of the validators' logs, compared part by part with those of a follower's or with the final
-//! banks of a replica.
+//! The lines "bank frozen" of the validators' logs, compared part by part with those of a follower's log, or with the
+//! final banks of a replica.
 //!
 //! Shape: each log is read from where it was left. A bank is named by its slot and its hash's parts; a slot that was
 //! frozen several times counts with each of its banks.
@@ -15,32 +15,32 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::rig::bank_parts::Parts;
-use crate::rig::replica_banks::{Levels, ReplicaBanks};
+use crate::rig::bank_parts::BankParts;
+use crate::rig::replica_banks::{BankLevels, ReplicaBanks};
 
 /// Differing banks that are shown.
 const EXAMPLES_MAX: usize = 5;
 
 /// The source of a follower's banks.
 pub(crate) enum FollowerBanks {
-    Log(Log),
+    Log(BankLog),
     Replica(ReplicaBanks),
 }
 
 /// A log that is read while it grows.
-pub(crate) struct Log {
+pub(crate) struct BankLog {
     path: PathBuf,
     /// Which file that was at the last reading.
     target: PathBuf,
     at: u64,
     /// Start of a line that is not yet written to its end.
     rest: String,
-    banks: BTreeMap<u64, BTreeSet<Parts>>,
+    banks: BTreeMap<u64, BTreeSet<BankParts>>,
 }
 
 /// Banks from the validators' logs and of a follower.
 pub(crate) struct FrozenBanks {
-    validators: Vec<Log>,
+    validators: Vec<BankLog>,
     follower: FollowerBanks,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Forks {
 impl FollowerBanks {
     /// Reads the banks of a node that logs them.
     pub(crate) fn from_log(path: &Path) -> Self {
-        Self::Log(Log::new(path))
+        Self::Log(BankLog::new(path))
     }
 
     /// Requests the final banks of a replica.
@@ -73,7 +73,7 @@ impl FollowerBanks {
         }
     }
 
-    fn by_slot(&self) -> &BTreeMap<u64, BTreeSet<Parts>> {
+    fn by_slot(&self) -> &BTreeMap<u64, BTreeSet<BankParts>> {
         match self {
             Self::Log(log) => &log.banks,
             Self::Replica(banks) => banks.banks(),
@@ -81,7 +81,7 @@ impl FollowerBanks {
     }
 }
 
-impl Log {
+impl BankLog {
     fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -112,7 +112,7 @@ impl Log {
         self.rest.push_str(&String::from_utf8_lossy(&bytes));
         let text = std::mem::take(&mut self.rest);
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        for (slot, parts) in text[..whole].lines().filter_map(Parts::parse_line) {
+        for (slot, parts) in text[..whole].lines().filter_map(BankParts::parse_line) {
             self.banks.entry(slot).or_default().insert(parts);
         }
         self.rest = text[whole..].to_owned();
@@ -122,7 +122,7 @@ impl Log {
 
 impl FrozenBanks {
     pub(crate) fn new(validators: &[PathBuf], follower: FollowerBanks) -> Self {
-        let validators = validators.iter().map(|path| Log::new(path)).collect();
+        let validators = validators.iter().map(|path| BankLog::new(path)).collect();
         Self { validators, follower }
     }
 
@@ -130,12 +130,12 @@ impl FrozenBanks {
     pub(crate) fn read(&mut self) -> Result<()> {
         // The follower first: the validators' lines of its bank are older, and there.
         self.follower.read()?;
-        self.validators.iter_mut().try_for_each(Log::read)
+        self.validators.iter_mut().try_for_each(BankLog::read)
     }
 
     /// Returns the banks of a slot that validators have. Each fork may have one.
-    fn find_banks(&self, slot: u64) -> Option<BTreeSet<&Parts>> {
-        let known: BTreeSet<&Parts> =
+    fn find_banks(&self, slot: u64) -> Option<BTreeSet<&BankParts>> {
+        let known: BTreeSet<&BankParts> =
             self.validators.iter().filter_map(|log| log.banks.get(&slot)).flatten().collect();
         (!known.is_empty()).then_some(known)
     }
@@ -197,7 +197,7 @@ impl FrozenBanks {
     }
 
     /// Returns the levels of a replica's banks; `None` of a node that follows the validators itself.
-    pub(crate) fn levels(&self) -> Option<Levels> {
+    pub(crate) fn levels(&self) -> Option<BankLevels> {
         match &self.follower {
             FollowerBanks::Log(_) => None,
             FollowerBanks::Replica(banks) => Some(banks.levels()),
@@ -206,7 +206,7 @@ impl FrozenBanks {
 
     /// Formats the state as one line.
     pub(crate) fn line(&self) -> String {
-        let newest = |banks: &BTreeMap<u64, BTreeSet<Parts>>| {
+        let newest = |banks: &BTreeMap<u64, BTreeSet<BankParts>>| {
             banks.last_key_value().map_or(0, |(slot, _)| *slot)
         };
         format!(
@@ -235,7 +235,7 @@ impl FrozenBanks {
     }
 }
 
-fn has_bank(known: &BTreeSet<&Parts>, parts: &Parts) -> bool {
+fn has_bank(known: &BTreeSet<&BankParts>, parts: &BankParts) -> bool {
     known.iter().any(|known| known.matches(parts))
 }
 

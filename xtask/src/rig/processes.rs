@@ -1,4 +1,4 @@
-//! The processes of a run: the validators, the load, the followers, the ingester and its replicas among these.
+//! The processes of a run: the validators, the load, and the followers, which may be an ingester and its replicas.
 //!
 //! Invariant: all of them end with [`Rig`].
 

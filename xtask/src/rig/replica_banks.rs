@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::rig::bank_parts::Parts;
+use crate::rig::bank_parts::BankParts;
 use crate::rig::json_rpc::call;
 use crate::rig::nodes::final_slot;
 
@@ -22,13 +22,13 @@ const SLOTS_PER_READING: u64 = 64;
 pub(crate) struct ReplicaBanks {
     node: SocketAddr,
     next_slot: Option<u64>,
-    banks: BTreeMap<u64, BTreeSet<Parts>>,
-    levels: Levels,
+    banks: BTreeMap<u64, BTreeSet<BankParts>>,
+    levels: BankLevels,
 }
 
 /// Numbers of final banks by their level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Levels {
+pub(crate) struct BankLevels {
     /// Those with the level that the ingester requires of a confirmed bank.
     pub(crate) required: usize,
     /// Those with another level, or none.
@@ -37,7 +37,7 @@ pub(crate) struct Levels {
 
 impl ReplicaBanks {
     pub(crate) fn new(node: SocketAddr) -> Self {
-        Self { node, next_slot: None, banks: BTreeMap::new(), levels: Levels::default() }
+        Self { node, next_slot: None, banks: BTreeMap::new(), levels: BankLevels::default() }
     }
 
     /// Reads the banks that became final since the last reading. A replica that does not respond is read later.
@@ -70,7 +70,7 @@ impl ReplicaBanks {
         if !bank.is_object() {
             return;
         }
-        self.banks.entry(slot).or_default().insert(Parts::from_verification(bank));
+        self.banks.entry(slot).or_default().insert(BankParts::from_verification(bank));
         let level = &bank["level"];
         match level.is_string() && *level == result["requiredLevel"] {
             true => self.levels.required += 1,
@@ -79,11 +79,11 @@ impl ReplicaBanks {
     }
 
     /// Returns the banks by slot.
-    pub(crate) fn banks(&self) -> &BTreeMap<u64, BTreeSet<Parts>> {
+    pub(crate) fn banks(&self) -> &BTreeMap<u64, BTreeSet<BankParts>> {
         &self.banks
     }
 
-    pub(crate) fn levels(&self) -> Levels {
+    pub(crate) fn levels(&self) -> BankLevels {
         self.levels
     }
 }
@@ -102,7 +102,7 @@ mod tests {
         // A skipped slot, and an ingester that verifies nothing.
         banks.add(8, &json!(null));
         banks.add(9, &json!({"requiredLevel": null, "bank": {"level": null}}));
-        assert_eq!(banks.levels(), Levels { required: 1, other: 3 });
+        assert_eq!(banks.levels(), BankLevels { required: 1, other: 3 });
         assert_eq!(banks.banks().keys().copied().collect::<Vec<_>>(), [5, 6, 7, 9]);
     }
 }

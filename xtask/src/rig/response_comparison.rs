@@ -143,8 +143,8 @@ impl ResponseComparison {
         if follower.kind == FollowerKind::Replica && follower.is_restarted() {
             self.known.restart_replica();
         }
-        // What the follower stores begins at its last jump, so its history begins there after a restart. A replica
-        // stores nothing: its history begins after the snapshot that it loaded last.
+        // A follower stores its history since the last jump, so it has no older one after a restart. A replica stores
+        // none: its history starts after the snapshot that it loaded last.
         if self.known.first() == 0 || self.known.may_lack_blocks() {
             let first = call(self.nodes.follower, "getFirstAvailableBlock", &json!([]))?;
             // The first one is the archive's. The follower does not have its transactions.

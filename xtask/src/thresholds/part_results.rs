@@ -1,4 +1,4 @@
-//! The results of a benchmark whose parts are measured one by one, and which a later run continues.
+//! The stored results of a benchmark with parts, which a later run continues.
 //!
 //! Input: `--keep`, `--fresh` or `--only PART`, the provenance of this run, and the lines that a part printed. Output:
 //! `docs/benchmarks/NAME/PART.txt`, which has the provenance and then these lines.

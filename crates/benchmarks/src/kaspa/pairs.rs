@@ -86,7 +86,7 @@ pub(crate) fn measure_pairs(
     })
 }
 
-/// Returns the mean of some bytes, of which there is at least one.
+/// Returns the mean of a list that is not empty.
 fn mean(bytes: &[u64]) -> u64 {
     bytes.iter().sum::<u64>() / bytes.len() as u64
 }

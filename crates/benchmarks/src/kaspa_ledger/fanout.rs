@@ -114,14 +114,15 @@ struct WatchedSets {
     numbers: HashMap<AddressPayload, u32>,
 }
 
-/// Notifications that clients have read.
+/// The notifications that clients have read.
 struct Inbox {
-    received: Mutex<Vec<Received>>,
+    received: Mutex<Vec<ReceivedNotification>>,
     /// A permit for each of them.
     count: Semaphore,
 }
 
-struct Received {
+/// A notification that a client has read.
+struct ReceivedNotification {
     client: usize,
     at: Instant,
     message: Bytes,
@@ -246,7 +247,7 @@ impl WatchedSets {
 
 impl Inbox {
     /// Waits until clients have read `count` notifications. The caller is woken once, by the last one.
-    async fn wait_for_notifications(&self, count: usize) -> Result<Vec<Received>> {
+    async fn wait_for_notifications(&self, count: usize) -> Result<Vec<ReceivedNotification>> {
         let permits = timeout(DELIVERY_TIMEOUT, self.count.acquire_many(count as u32)).await;
         let permits = permits.with_context(|| {
             format!("not all of {count} notifications came within {DELIVERY_TIMEOUT:?}")
@@ -259,16 +260,16 @@ impl Inbox {
 /// Reads the notifications of a client until its connection ends.
 async fn read_notifications(mut client: Client, number: usize, inbox: Arc<Inbox>) {
     while let Ok(message) = client.receive().await {
-        let received = Received { client: number, at: now(), message };
+        let received = ReceivedNotification { client: number, at: now(), message };
         inbox.received.lock().push(received);
         inbox.count.add_permits(1);
     }
 }
 
 /// Checks that each client got all entries of its addresses.
-fn check_entries(received: &[Received], expected: &[usize]) -> Result<()> {
+fn check_entries(received: &[ReceivedNotification], expected: &[usize]) -> Result<()> {
     let mut entries = vec![0; expected.len()];
-    for Received { client, message, .. } in received {
+    for ReceivedNotification { client, message, .. } in received {
         let changes = decode_utxos_changed(message)?;
         entries[*client] += changes.added.len() + changes.removed.len();
     }

@@ -1,4 +1,4 @@
-//! A CSV whose rows are measured one after the other, and which a later run continues.
+//! A CSV of measured rows, which a later run continues.
 //!
 //! Shape: the first cell of a row is the commit that it was measured at, and the next ones are its key. A row is
 //! appended once it is measured. Of several rows with one key, the last one counts.
@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 /// The name of the first column.
 pub(super) const COMMIT: &str = "commit";
 
-/// A CSV whose rows are measured one after the other.
+/// A CSV of measured rows.
 pub(crate) struct Rows {
     path: PathBuf,
     commit: String,
@@ -40,7 +40,7 @@ pub(super) struct RunLine {
 }
 
 impl Rows {
-    /// Opens a file, or makes it. Errors: its columns are others, or a row has not a cell for each of them.
+    /// Opens a file, or creates it. Errors: its columns are different, or a row does not have a cell for each of them.
     pub(super) fn open(
         path: PathBuf,
         commit: String,
@@ -99,7 +99,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Removes the rows whose keys `is_removed` selects: those of a measurement that did not end.
+    /// Removes the rows of a measurement that did not end: those with a key that `is_removed` selects.
     pub(crate) fn remove_rows(&mut self, is_removed: impl Fn(&[String]) -> bool) -> Result<()> {
         let count = self.rows.len();
         self.rows.retain(|key, _| !is_removed(key));

@@ -50,7 +50,7 @@ pub enum ArchiveError {
         /// The last slot that was archived.
         last: Slot,
     },
-    /// A block is not of the chain that the end of a hole names, so it does not fill the hole.
+    /// A block does not lead to the block at the end of a hole, so it does not fill the hole.
     #[error("block {slot} does not fill the hole before {end}: it is of another chain")]
     OtherChain {
         /// The block.

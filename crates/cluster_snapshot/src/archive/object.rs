@@ -1,7 +1,7 @@
 //! The objects of an archive: their names, their lists, and the slots that they cover.
 //!
-//! Bounds: a list of all objects has the limit of the store. An archiver lists single epochs only, which have some
-//! thousand objects each.
+//! Bounds: a list of all objects has the limit of the store. An archiver only lists single epochs, of a few thousand
+//! objects each.
 //! Not here: their content (`footer`), the holes between them (`hole`).
 
 use std::ops::RangeInclusive;
@@ -9,14 +9,14 @@ use std::ops::RangeInclusive;
 use depot::{Depot, DepotError, ObjectInfo};
 use ledger::Slot;
 
+use crate::keys::AFTER_ALL;
+
 /// Directory of all archives.
 const ROOT: &str = "archive";
 const SUFFIX: &str = ".hya";
-/// A name above all others in a directory: a key has no such character.
-const AFTER_ALL: &str = "zzzz";
-/// Epochs that have a name of their own: numbers of ten digits.
+/// Upper bound of epochs: their names have ten digits.
 const EPOCHS_MAX: u64 = 10_000_000_000;
-/// Number of keys that are read to find an object of an archive among others.
+/// Number of keys that are read to find an object among unrelated ones.
 const KEYS_READ: usize = 16;
 
 /// Directory of a cluster's archive.
@@ -70,7 +70,7 @@ fn epoch_dir(cluster: &str, epoch: u64) -> String {
     format!("{}/{epoch:010}", cluster_dir(cluster))
 }
 
-fn read_objects(found: Vec<ObjectInfo>) -> Vec<ArchiveObject> {
+fn parse_objects(found: Vec<ObjectInfo>) -> Vec<ArchiveObject> {
     let parse = |it: ObjectInfo| ArchiveObject::parse(&it.key, it.bytes);
     let mut objects: Vec<ArchiveObject> = found.into_iter().filter_map(parse).collect();
     objects.sort_unstable_by_key(|object| (object.first, object.last));
@@ -83,7 +83,7 @@ fn read_objects(found: Vec<ObjectInfo>) -> Vec<ArchiveObject> {
 ///
 /// Those of the store.
 pub async fn list_archive(depot: &Depot, cluster: &str) -> Result<Vec<ArchiveObject>, DepotError> {
-    Ok(read_objects(depot.list(&cluster_dir(cluster)).await?))
+    Ok(parse_objects(depot.list(&cluster_dir(cluster)).await?))
 }
 
 /// Lists the objects of an epoch, in the order of their slots.
@@ -92,7 +92,7 @@ pub(super) async fn list_epoch(
     cluster: &str,
     epoch: u64,
 ) -> Result<Vec<ArchiveObject>, DepotError> {
-    Ok(read_objects(depot.list(&epoch_dir(cluster, epoch)).await?))
+    Ok(parse_objects(depot.list(&epoch_dir(cluster, epoch)).await?))
 }
 
 /// Returns the newest object of an archive. Cost: some ten requests, and a list of its epoch; a list of all objects would
@@ -102,7 +102,7 @@ pub(super) async fn find_newest(
     cluster: &str,
 ) -> Result<Option<ArchiveObject>, DepotError> {
     let Some(mut newest) = find_epoch_from(depot, cluster, 0).await? else { return Ok(None) };
-    // No epoch from here on has an object.
+    // No epoch from `end` on has an object.
     let mut end = EPOCHS_MAX;
     let mut step = 1_u64;
     while newest + 1 < end {

@@ -105,7 +105,7 @@ impl RunningLedger for LoggedLedger {
     }
 }
 
-/// The text has no hosts, so that it can be public.
+/// Describes the silence of a log for `/ready`, which is public: without the names of its servers.
 fn describe_silence(silence: Duration) -> String {
     format!("the log has not responded for {} s", silence.as_secs())
 }

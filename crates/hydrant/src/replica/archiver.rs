@@ -72,12 +72,12 @@ struct ArchiveProgress {
     /// The first slot that was not pushed.
     next: Slot,
     /// The final block that is waited for.
-    gap: Option<Gap>,
+    gap: Option<ArchiveGap>,
 }
 
 /// A final block that neither the history nor the log has.
 #[derive(Clone, Copy)]
-struct Gap {
+struct ArchiveGap {
     slot: Slot,
     since: Instant,
 }
@@ -223,7 +223,7 @@ impl Archiver {
         let gap = known.unwrap_or_else(|| {
             let last = next.parent.slot;
             tracing::warn!("neither the history nor the log has the final blocks {slot} to {last}");
-            Gap { slot, since: Instant::now() }
+            ArchiveGap { slot, since: Instant::now() }
         });
         progress.gap = Some(gap);
         let other = self.open().await?;
@@ -275,10 +275,10 @@ impl Archiver {
     }
 
     /// Opens the log at the final blocks from a slot on. Returns `None` if it does not have them.
-    async fn open_log(&self, from: Slot) -> Result<Option<BlockSource<'_>>> {
+    async fn open_log(&self, from: Slot) -> Result<Option<LoggedBlockReader<'_>>> {
         let Self { depot, cluster, level_min, .. } = self;
         let opened = LoggedBlocks::open(&*self.space, depot, cluster, from, *level_min).await?;
-        Ok(opened.map(|blocks| BlockSource { blocks, from, metrics: &self.metrics }))
+        Ok(opened.map(|blocks| LoggedBlockReader { blocks, from, metrics: &self.metrics }))
     }
 
     /// Returns final blocks of the history from a slot on, at most [`BLOCKS_MAX`].
@@ -290,13 +290,13 @@ impl Archiver {
 }
 
 /// The final blocks of the log from a slot on. Their bytes are reported while it exists.
-struct BlockSource<'a> {
+struct LoggedBlockReader<'a> {
     blocks: LoggedBlocks,
     from: Slot,
     metrics: &'a ArchiveMetrics,
 }
 
-impl BlockSource<'_> {
+impl LoggedBlockReader<'_> {
     /// Whether the log may have more blocks when it is opened again.
     fn is_cut(&self) -> bool {
         self.blocks.is_cut()
@@ -314,7 +314,7 @@ impl BlockSource<'_> {
     }
 }
 
-impl Drop for BlockSource<'_> {
+impl Drop for LoggedBlockReader<'_> {
     fn drop(&mut self) {
         self.metrics.logged_bytes.store(0, Ordering::Relaxed);
     }

@@ -22,7 +22,7 @@ use crate::replica::flags::{ReplicaCommandFlags, ReplicaFlags};
 const LAG_MAX_SLOTS_DEFAULT: u64 = 8;
 /// Number of retained snapshots. If the newest one is damaged, the one before is loaded.
 const SNAPSHOTS_RETAINED_DEFAULT: usize = 3;
-/// The default of `--snapshot-interval`: an eighth of the time that the log keeps its messages by default.
+/// The default of `--snapshot-interval`: an eighth of the default of `--log-max-age`.
 const SNAPSHOT_INTERVAL_DEFAULT: Duration = Duration::from_secs(45 * 60);
 
 /// The settings of `hydrant replica`.

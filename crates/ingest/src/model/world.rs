@@ -194,7 +194,7 @@ impl World {
         self.ingesters[at].plan.handle(input, now);
     }
 
-    /// Returns what a scan would find.
+    /// Returns the result of a scan after a message.
     fn scan(&self, generation: u64, after: u64, last: u64) -> ScanResult {
         if self.is_away {
             return ScanResult::Unknown;

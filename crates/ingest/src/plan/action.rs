@@ -172,8 +172,8 @@ pub(crate) enum ReportOutcome {
     Intact,
     /// A record is damaged: a snapshot of a block behind it is written.
     Damaged,
-    /// A replica refuses what the records say, and not all of them were compared with the own blocks: the next snapshot
-    /// is written earlier.
+    /// A replica refuses the blocks that the records describe, and not all of them were compared with the own blocks: the
+    /// next snapshot is due earlier.
     Chain,
     /// A replica refuses what the records say, and one of them differs from the own block: a snapshot of a block behind
     /// it is written.
@@ -199,7 +199,7 @@ impl ReportOutcome {
     }
 }
 
-/// A change that an operator wants to know of.
+/// A change that an operator is informed of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// This ingester leads.

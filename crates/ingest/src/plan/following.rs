@@ -18,7 +18,7 @@ use crate::log_chain::LogChain;
 use crate::own_chain::{Item, ItemKind, ItemNumber, OwnChain};
 use crate::record_stream::StreamError;
 
-/// Interval at which an ingester looks for a newer generation.
+/// Interval at which an ingester requests the newest generation.
 const GENERATION_INTERVAL: Duration = Duration::from_secs(5);
 /// Leases after which an ingester whose blocks do not continue the log opens a new generation.
 const GAP_LEASES: u32 = 4;

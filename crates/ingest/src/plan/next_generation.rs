@@ -22,7 +22,7 @@ const REJOINS_MAX: u32 = 20;
 impl Plan {
     /// Opens this generation or a later one without delay.
     pub(super) fn open_generation(&mut self, generation: u64, reason: Arc<str>) {
-        self.start_opening(generation, reason, OpeningStep::Looking, false);
+        self.start_opening(generation, reason, OpeningStep::Searching, false);
     }
 
     /// Opens a generation after one that cannot be read. If another ingester leads, it gets the time to do so.

@@ -1,6 +1,6 @@
 //! A new generation: a snapshot of the own final view, then the first record, which names it.
 //!
-//! Shape: wait, look for a generation of another ingester, retain the final view, wait until the own events have
+//! Shape: wait, search for a generation of another ingester, retain the final view, wait until the own events have
 //! reached its block, write the snapshot, create the generation, append the first record. The fence of the first append
 //! decides between two ingesters that open the same generation.
 //! Invariant: the own blocks above the snapshot's are retained until the generation has its first record.
@@ -34,12 +34,12 @@ impl Plan {
             if now.elapsed < until {
                 return Action::Wait(Some(until));
             }
-            opening.step = OpeningStep::Looking;
+            opening.step = OpeningStep::Searching;
         }
         match &opening.step {
             OpeningStep::Waiting { until } => Action::Wait(Some(*until)),
-            OpeningStep::Looking if opening.exists => Action::AskTail,
-            OpeningStep::Looking => Action::FindGeneration,
+            OpeningStep::Searching if opening.exists => Action::AskTail,
+            OpeningStep::Searching => Action::FindGeneration,
             OpeningStep::Viewing => self.retain_view(now),
             OpeningStep::Reaching(view) => {
                 let view = *view;
@@ -54,10 +54,10 @@ impl Plan {
         }
     }
 
-    /// Ends the search of [`OpeningStep::Looking`]. `newest` is a generation of another ingester.
+    /// Ends the search of [`OpeningStep::Searching`]. `newest` is a generation of another ingester.
     pub(super) fn end_opening_search(&mut self, newest: Option<u64>) {
         let Phase::Opening(opening) = &mut self.phase else { return };
-        if !matches!(opening.step, OpeningStep::Looking) || opening.exists {
+        if !matches!(opening.step, OpeningStep::Searching) || opening.exists {
             return;
         }
         let newer = newest.filter(|newest| *newest >= opening.generation);
@@ -236,7 +236,7 @@ impl Plan {
         let generation = opening.generation;
         let is_expected = match &opening.step {
             OpeningStep::Checking(_) => true,
-            OpeningStep::Looking => opening.exists,
+            OpeningStep::Searching => opening.exists,
             _ => false,
         };
         match &opening.step {

@@ -217,7 +217,7 @@ pub(super) enum OpeningStep {
     /// Another ingester may open it before this time.
     Waiting { until: Duration },
     /// The newest generation, or the tail of an empty one, is requested.
-    Looking,
+    Searching,
     /// The final view is retained, once all blocks above the root are known.
     Viewing,
     /// The own events reach the block of the retained view.

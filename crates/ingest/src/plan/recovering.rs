@@ -22,7 +22,7 @@ const SHORTER_LEASES: u32 = 2;
 
 impl Plan {
     /// Reads the window. Its messages never arrive if the log was created again after it was measured, so the newest
-    /// generation is looked for after a while without a message.
+    /// generation is requested after a while without a message.
     pub(super) fn next_recovering_action(&mut self, now: Now) -> Action {
         let Phase::Recovering(recovering) = &self.phase else { return Action::Wait(None) };
         let Some(since) = recovering.read_since else {

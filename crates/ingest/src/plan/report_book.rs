@@ -1,16 +1,16 @@
 //! The reports of one generation that were handled, and the snapshots that they require.
 //!
-//! Invariant: a report is handled once, whatever its number, its order and its claims about slots are.
+//! Invariant: a position is handled once, however often it is reported, and whatever slots the reports state.
 //! Bounds: [`HANDLED_MAX`] positions.
 //! Not here: the outcome of a report (`reports`).
 
 use std::collections::BTreeSet;
 
-/// Positions of handled reports, the highest ones. The search passes on fewer.
+/// Handled positions that are stored, the highest ones. A search passes on fewer reports (`report_search`).
 const HANDLED_MAX: usize = 1_024;
 /// Scans of a log that has grown, after which it cannot be continued if none found a whole record behind a damage.
 const UNREADABLE_SCANS_MAX: u32 = 3;
-/// Damages that the leader passes over before a snapshot is behind them. More damages are those of the log itself.
+/// Damages that the leader passes over until a snapshot is behind them. If there are more, the log itself is at fault.
 const PASSES_MAX: u32 = 3;
 
 /// The handled reports of a generation.
@@ -20,9 +20,10 @@ pub(super) struct ReportBook {
     handled: BTreeSet<u64>,
     /// Position of the newest known snapshot.
     snapshot: u64,
-    /// Message that the block of a snapshot must be behind, because readers do not get past it.
+    /// Readers do not get past this message: they need a snapshot of a block behind it now.
     needed_after: Option<u64>,
-    /// Message that the block of the next snapshot must be behind. The log is intact.
+    /// A replica did not get past this message of an intact log: the next snapshot is due earlier, of a block behind
+    /// it.
     awaited_after: Option<u64>,
     /// The last message of the longest log that had no whole record behind a damage.
     unreadable_last: u64,
@@ -76,7 +77,7 @@ impl ReportBook {
         }
     }
 
-    /// Notes a snapshot whose block has its record up to this message.
+    /// Notes a snapshot of a block whose record ends at this message.
     pub(super) fn note_snapshot(&mut self, position: u64) {
         self.snapshot = self.snapshot.max(position);
         if self.needed_after.is_some_and(|after| after < position) {
@@ -92,8 +93,8 @@ impl ReportBook {
         self.unreadable_scans = 0;
     }
 
-    /// Notes a scan that found no whole record between a damage and this message. Returns `true` if that was so each
-    /// time after the log had grown.
+    /// Notes a scan that found no whole record between a damage and this message. Returns `true` if several scans had
+    /// this result although the log had grown.
     pub(super) fn note_unreadable(&mut self, last: u64) -> bool {
         if last > self.unreadable_last {
             self.unreadable_last = last;

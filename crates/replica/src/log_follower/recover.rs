@@ -118,8 +118,8 @@ impl LogFollower {
         }
         let since = *self.stuck_since.get_or_insert_with(Instant::now);
         let sequence = if generation == self.at.generation { self.at.sequence } else { 0 };
-        let place = Some((generation, sequence));
-        if since.elapsed() < self.config.report_after || self.reported == place {
+        let position = Some((generation, sequence));
+        if since.elapsed() < self.config.report_after || self.reported == position {
             return;
         }
         let report = FaultReport {
@@ -136,7 +136,7 @@ impl LogFollower {
         match self.sources.depot.put_new(&key, report.to_text().into()).await {
             Ok(_) => {
                 tracing::error!(key, what = fault.name(), "reported a fault to the ingesters");
-                self.reported = place;
+                self.reported = position;
             }
             Err(err) => {
                 tracing::warn!(err = &err as &dyn std::error::Error, "cannot report a fault");

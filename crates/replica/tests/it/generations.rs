@@ -45,9 +45,9 @@ async fn a_generation_without_a_record_is_not_followed() {
     extend(&mut chain, &mut log, 20).await;
     replica.wait_for(&chain).await;
     log.space.create_generation(log.generation + 1).await.expect("a log");
-    let asked = || space.watch.generations_asked.load(Ordering::Relaxed);
-    let before = asked();
-    eventually(|| asked() > before + 2, || "the generations are not asked for".to_owned()).await;
+    let requests = || space.watch.generation_requests.load(Ordering::Relaxed);
+    let before = requests();
+    eventually(|| requests() > before + 2, || "no generation is requested".to_owned()).await;
     extend(&mut chain, &mut log, 20).await;
     replica.wait_for(&chain).await;
     let is_ready = || replica.status.state() == ReplicaState::Ready;

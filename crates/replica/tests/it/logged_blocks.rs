@@ -60,7 +60,7 @@ async fn the_final_blocks_of_a_forked_chain_are_read_in_their_order() {
         let expected = final_blocks(&chain);
         assert!(!expected.is_empty(), "seed {seed}");
         check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &expected);
-        // The generation begins with a block that is not before this one.
+        // The first block of the generation is not before this one.
         assert!(read_blocks(&log, FIRST_SLOT).await.is_empty(), "seed {seed}");
     }
 }
@@ -84,7 +84,7 @@ async fn the_log_is_read_from_the_newest_snapshot_before_the_needed_block() {
     let later: Vec<usize> = all.iter().copied().filter(|index| *index > root).collect();
     check(&read_blocks(&log, slot + 1).await, &chain, &later);
     check(&read_blocks(&log, slot).await, &chain, &all);
-    // Retention has removed what is before the snapshot.
+    // Retention has removed the messages before the snapshot.
     log.space.truncate_generation(log.generation, log.positions[&root].sequence + 1);
     check(&read_blocks(&log, slot + 1).await, &chain, &later);
 }

@@ -9,11 +9,11 @@ use replicated_log::{
     AppendError, Log, LogError, LogMessage, LogReader, LogSpace, ReadError, StoredMessage, Tail,
 };
 
-/// The behaviour of readers, and a count of questions.
+/// The behaviour of readers, and a count of requests.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// Number of questions for the newest generation.
-    pub(crate) generations_asked: AtomicU64,
+    /// Number of requests for the newest generation.
+    pub(crate) generation_requests: AtomicU64,
     /// Readers wait forever for this message and those after it.
     pub(crate) held_from: AtomicU64,
     /// Readers panic at this message and those after it.
@@ -30,7 +30,7 @@ pub(crate) struct WatchedSpace {
 impl WatchedSpace {
     pub(crate) fn new(space: &MemoryLogSpace) -> Self {
         let watch = Watch {
-            generations_asked: AtomicU64::new(0),
+            generation_requests: AtomicU64::new(0),
             held_from: AtomicU64::new(u64::MAX),
             panics_from: AtomicU64::new(u64::MAX),
         };
@@ -40,7 +40,7 @@ impl WatchedSpace {
 
 impl LogSpace for WatchedSpace {
     fn newest_generation(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
-        self.watch.generations_asked.fetch_add(1, Ordering::Relaxed);
+        self.watch.generation_requests.fetch_add(1, Ordering::Relaxed);
         self.space.newest_generation()
     }
 

@@ -28,8 +28,8 @@ pub(super) struct ColdState<M: Message> {
     new_holds: Vec<Hold>,
 }
 
-/// The messages of the subscription that is paused. Apart from the others, which neither wait for them nor are searched
-/// among them.
+/// The messages of the subscription that is paused. They are stored apart from the others, so that taking one of those
+/// need not skip them.
 struct PausedMessages<M> {
     subscription: SubscriptionId,
     messages: VecDeque<Delivery<M>>,

@@ -66,10 +66,6 @@ fn add_final_block(ledger: &mut TestLedger, slot: Slot) {
     ledger.finalize();
 }
 
-fn new_state() -> ArchiverState {
-    ArchiverState::default()
-}
-
 fn expose(archiver: &Archiver) -> String {
     let mut out = Exposition::default();
     archiver.metrics().write(&mut out);
@@ -81,7 +77,7 @@ async fn final_blocks_are_archived_once_and_another_replica_continues() {
     let stores = Stores::open().await;
     let mut first = ledger(991..=1_099);
     let archiver = stores.archiver(&first, HOLE_TIMEOUT);
-    let mut state = new_state();
+    let mut state = ArchiverState::default();
     archiver.run_once(&mut state).await.expect("a store");
     assert!(stores.objects().await.is_empty());
     add_final_block(&mut first, 1_100);
@@ -91,7 +87,7 @@ async fn final_blocks_are_archived_once_and_another_replica_continues() {
     assert!(text.contains("hydrant_archive_last_slot 1099\n"), "{text}");
 
     let other = stores.archiver(&first, HOLE_TIMEOUT);
-    let mut state = new_state();
+    let mut state = ArchiverState::default();
     other.run_once(&mut state).await.expect("a store");
     assert_eq!(stores.objects().await, [1_000..=1_099]);
     let text = expose(&other);
@@ -102,12 +98,12 @@ async fn final_blocks_are_archived_once_and_another_replica_continues() {
 async fn a_replica_waits_for_another_one_before_it_records_a_hole() {
     let stores = Stores::open().await;
     let first = ledger(1_000..=1_100);
-    let mut state = new_state();
+    let mut state = ArchiverState::default();
     stores.archiver(&first, HOLE_TIMEOUT).run_once(&mut state).await.expect("a store");
     // The history of this one begins later.
     let late = ledger(1_251..=1_450);
     let archiver = stores.archiver(&late, HOLE_TIMEOUT);
-    let mut state = new_state();
+    let mut state = ArchiverState::default();
     for _ in 0..3 {
         archiver.run_once(&mut state).await.expect("a store");
         assert_eq!(stores.objects().await, [1_000..=1_099]);
@@ -115,7 +111,11 @@ async fn a_replica_waits_for_another_one_before_it_records_a_hole() {
     }
     // Another one archives a part of the missing blocks.
     let other = ledger(1_000..=1_200);
-    stores.archiver(&other, HOLE_TIMEOUT).run_once(&mut new_state()).await.expect("a store");
+    stores
+        .archiver(&other, HOLE_TIMEOUT)
+        .run_once(&mut ArchiverState::default())
+        .await
+        .expect("a store");
     archiver.run_once(&mut state).await.expect("a store");
     assert_eq!(stores.objects().await, [1_000..=1_099, 1_100..=1_199]);
     assert!(stores.holes().await.is_empty());
@@ -131,10 +131,14 @@ async fn a_replica_waits_for_another_one_before_it_records_a_hole() {
 async fn a_hole_is_counted_and_filled_by_a_replica_that_has_its_blocks() {
     let stores = Stores::open().await;
     let first = ledger(1_000..=1_150);
-    stores.archiver(&first, Duration::ZERO).run_once(&mut new_state()).await.expect("a store");
+    stores
+        .archiver(&first, Duration::ZERO)
+        .run_once(&mut ArchiverState::default())
+        .await
+        .expect("a store");
     let late = ledger(1_251..=1_450);
     let archiver = stores.archiver(&late, Duration::ZERO);
-    archiver.run_once(&mut new_state()).await.expect("a store");
+    archiver.run_once(&mut ArchiverState::default()).await.expect("a store");
     assert_eq!(stores.holes().await, [1_100..=1_299]);
     assert_eq!(stores.objects().await, [1_000..=1_099, 1_300..=1_399]);
     let text = expose(&archiver);
@@ -142,12 +146,16 @@ async fn a_hole_is_counted_and_filled_by_a_replica_that_has_its_blocks() {
     assert!(text.contains("events_total{event=\"hole\"} 1\n"), "{text}");
     // It has a part of the blocks.
     let middle = ledger(1_090..=1_210);
-    stores.archiver(&middle, HOLE_TIMEOUT).run_once(&mut new_state()).await.expect("a store");
+    stores
+        .archiver(&middle, HOLE_TIMEOUT)
+        .run_once(&mut ArchiverState::default())
+        .await
+        .expect("a store");
     assert_eq!(stores.objects().await, [1_000..=1_099, 1_100..=1_199, 1_300..=1_399]);
 
     let whole = ledger(990..=1_350);
     let archiver = stores.archiver(&whole, HOLE_TIMEOUT);
-    archiver.run_once(&mut new_state()).await.expect("a store");
+    archiver.run_once(&mut ArchiverState::default()).await.expect("a store");
     let expected = [1_000..=1_099, 1_100..=1_199, 1_200..=1_299, 1_300..=1_399];
     assert_eq!(stores.objects().await, expected);
     let text = expose(&archiver);

@@ -24,7 +24,7 @@ fn first_slots(rig: &Rig) -> Result<Vec<u64>> {
     Ok(found)
 }
 
-/// Waits until the archive has an object that begins at this slot.
+/// Waits until the archive has an object that starts at this slot.
 fn wait_for_object(rig: &Rig, first: u64) -> Result<()> {
     wait_until("an object of the archive", WAIT_TIMEOUT, || {
         Ok(first_slots(rig)?.contains(&first).then_some(()))

@@ -129,7 +129,7 @@ fn a_damaged_snapshot_is_skipped_and_named() -> Result<()> {
     Ok(())
 }
 
-/// Lets a replica miss the blocks of `change` and thirty others, and truncates the log, so that it jumps to a snapshot.
+/// Stops a replica during `change` and thirty blocks, and truncates the log, so that the replica jumps to a snapshot.
 pub(super) fn jump_by_snapshot(
     rig: &Rig,
     replica: &Node,

@@ -12,7 +12,7 @@ use crate::replicas::faults::jump_by_snapshot;
 use crate::replicas::rig::{Rig, call};
 use crate::world::WAIT_TIMEOUT;
 
-/// A change of the account, and the block after which it is.
+/// A notification: the account after a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Change {
     slot: u64,
@@ -48,7 +48,7 @@ impl Subscriber {
         Ok(subscriber)
     }
 
-    /// The next message in JSON.
+    /// Reads the next message in JSON.
     fn receive(&mut self) -> Result<Value> {
         loop {
             if let Message::Text(text) = self.socket.read()? {
@@ -57,7 +57,7 @@ impl Subscriber {
         }
     }
 
-    /// The changes up to the one after which the account has these lamports.
+    /// Reads the changes up to the one that leaves the account with these lamports.
     fn receive_through(&mut self, lamports: u64) -> Result<Vec<Change>> {
         let mut changes: Vec<Change> = Vec::new();
         while changes.last().is_none_or(|change| change.lamports != lamports) {
@@ -74,7 +74,7 @@ impl Subscriber {
     }
 }
 
-/// Transfers lamports to Bob. Returns his balance.
+/// Transfers lamports to Bob's account. Returns its balance.
 fn pay(rig: &Rig, lamports: u64) -> Result<u64> {
     let world = &rig.stage.world;
     let bob = world.bob.pubkey();
@@ -134,7 +134,7 @@ fn a_subscriber_resumes_across_a_jump_and_gets_what_it_changed() -> Result<()> {
     let end = pay(&rig, 4_000)?;
     rig.mine(1)?;
     let expected = live.receive_through(end)?;
-    // The jump has one change instead of two, at the block of the snapshot.
+    // A jump is one change, at the block of the snapshot, instead of two.
     let lamports: Vec<u64> = expected.iter().map(|change| change.lamports).collect();
     ensure!(lamports == [missed, end], "{expected:?}");
     rig.wait_for(replica.rpc)?;

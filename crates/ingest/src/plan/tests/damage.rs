@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Starts on a log of this extent, whose readers end so. Returns the reason of the generation that the plan opens.
+/// Starts a plan on a log of this extent, and calls `read` for each reader. Returns the reason of the generation that
+/// the plan opens.
 fn open_instead(tail: Tail, read: impl Fn(&mut Plan, Now)) -> Arc<str> {
     let mut plan = plan(usize::MAX);
     let mut elapsed = Duration::ZERO;

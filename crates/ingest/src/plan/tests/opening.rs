@@ -94,7 +94,8 @@ fn dropped_blocks_open_a_new_generation() {
     opens_a_generation(&mut plan, "is missing");
 }
 
-/// The next action looks for a newer generation once the root has passed the gap, and a snapshot of the root follows.
+/// Checks that the next action requests the newest generation once the root has passed the gap, and that a snapshot of
+/// the root follows.
 fn opens_a_generation(plan: &mut Plan, expected: &str) {
     let root = OwnEvent::Rooted { id: id(4), key: key(4, false) };
     plan.handle(frozen(4, Ok(content(4, false))), NOW);
