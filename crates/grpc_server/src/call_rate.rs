@@ -1,8 +1,9 @@
 //! The rate of a client's calls: a call waits until it is due, before its message is read and its method runs.
 //!
-//! In: a new call, a call that is refused early (its method, its token), a new connection. Out: the time at which it is
-//! due, or the refusal of one that would wait too long.
-//! Shape: each of them is charged to its client in the [`RequestBudget`](crate::request_budget::RequestBudget). A call
+//! In: a new call, a call that is refused early (its method, its token), a health check, a new connection. Out: the time
+//! at which it is due, or the refusal of one that would wait too long.
+//! Shape: each of them is charged to its client in the [`RequestBudget`](crate::request_budget::RequestBudget). Health
+//! checks and connections have rates of their own. A call
 //! that waits delays nothing else: its task sleeps, and its frames count as unread ([`UnreadStreams`]). HTTP/2 stops a
 //! client that waits on all its streams. A refusal waits as well, so a client with any number of streams gets no more
 //! refusals than calls. A client that this does not stop, because it resets its calls or has thousands of them, loses
@@ -47,7 +48,7 @@ impl ServerState {
     pub(crate) fn admit_connection(&self, address: ClientId) -> Result<AdmittedConnection, String> {
         let share = self.shares.connections.try_acquire(address);
         let share = share.map_err(|full| full.to_string())?;
-        let delay = self.request_budget.charge_call(address);
+        let delay = self.request_budget.charge_connection(address);
         let delay = delay.map_err(|due| self.explain_rate(due))?;
         Ok(AdmittedConnection { share, delay })
     }
@@ -60,7 +61,30 @@ impl ServerState {
         client: ClientId,
         connection: &ConnectionContext,
     ) -> Result<(), Refusal> {
-        let delay = match self.request_budget.charge_call(client) {
+        let charged = self.request_budget.charge_call(client);
+        self.wait_until_due(charged, client, connection).await
+    }
+
+    /// Charges a health check to its address, and waits until it is due.
+    ///
+    /// Errors: those of [`Self::wait_for_call`].
+    pub(crate) async fn wait_for_health_check(
+        &self,
+        address: ClientId,
+        connection: &ConnectionContext,
+    ) -> Result<(), Refusal> {
+        let charged = self.request_budget.charge_health_check(address);
+        self.wait_until_due(charged, address, connection).await
+    }
+
+    /// Waits until a call is due, or refuses it if that takes too long. `charged` is the result of charging it.
+    async fn wait_until_due(
+        &self,
+        charged: Result<Duration, Duration>,
+        client: ClientId,
+        connection: &ConnectionContext,
+    ) -> Result<(), Refusal> {
+        let delay = match charged {
             Ok(delay) if delay.is_zero() => return Ok(()),
             Ok(delay) => delay,
             Err(due) => {

@@ -199,7 +199,28 @@ async fn few_calls_of_a_client_wait_on_a_connection_of_several_clients() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connections_of_an_address_are_charged_as_calls() {
+async fn calls_of_an_address_delay_neither_its_health_checks_nor_its_connections() {
+    let state = state();
+    let connection = connection(HOSTILE);
+    let address = ClientId::from_ip(HOSTILE);
+    for _ in 0..BURST + WAITING + REFUSALS {
+        let _ = state.wait_for_call(address, &connection).now_or_never();
+    }
+    let call = state.wait_for_call(address, &connection).now_or_never();
+    assert!(matches!(call, Some(Err(_))), "the rates of calls and refusals are used up");
+    // A load balancer opens a connection for each check.
+    let admitted = state.admit_connection(address).map(|admitted| admitted.delay);
+    assert_eq!(admitted, Ok(Duration::ZERO));
+    for _ in 0..BURST {
+        let checked = state.wait_for_health_check(address, &connection).now_or_never();
+        assert!(matches!(checked, Some(Ok(()))), "the health check is due");
+    }
+    let checked = state.wait_for_health_check(address, &connection).now_or_never();
+    assert!(checked.is_none(), "health checks have a rate");
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_of_an_address_have_a_rate() {
     let state = state();
     let hostile = ClientId::from_ip(HOSTILE);
     let admit = |address| state.admit_connection(address).map(|admitted| admitted.delay);

@@ -106,7 +106,10 @@ impl<S: Service> Dispatcher<S> {
             Err(refusal) => return Err(self.refuse(refusal, request, connection)),
         };
         connection.unread.record_call(client);
-        let call = self.wait_until_due(Call::new(request, client), connection).await?;
+        let call = Call::new(request, client);
+        if let Err(refusal) = self.state.wait_for_call(client, connection).await {
+            return Err(RefusedCall::new(refusal, call.body));
+        }
         let key = match self.access.admit(client, method, S::is_stream(method)) {
             Ok(key) => key,
             Err(refusal) => return Err(RefusedCall::new(refusal, call.body)),
@@ -123,24 +126,15 @@ impl<S: Service> Dispatcher<S> {
         method: &'static str,
         connection: &ConnectionContext,
     ) -> Result<http::Response<Body>, RefusedCall> {
-        let call = Call::new(request, ClientId::from_ip(connection.peer));
-        let call = self.wait_until_due(call, connection).await?;
+        let address = ClientId::from_ip(connection.peer);
+        let call = Call::new(request, address);
+        if let Err(refusal) = self.state.wait_for_health_check(address, connection).await {
+            return Err(RefusedCall::new(refusal, call.body));
+        }
         let HealthResponse { response, share } =
             self.health.serve(&self.state, call, method).await?;
         let open = (!self.access.needs_token()).then(|| connection.activity.start_call());
         Ok(attach_guard(response, (open, share)))
-    }
-
-    /// Charges a call to its client, and returns it when it is due.
-    async fn wait_until_due(
-        &self,
-        call: Call,
-        connection: &ConnectionContext,
-    ) -> Result<Call, RefusedCall> {
-        match self.state.wait_for_call(call.client, connection).await {
-            Ok(()) => Ok(call),
-            Err(refusal) => Err(RefusedCall::new(refusal, call.body)),
-        }
     }
 
     /// Refuses a call without a known client, and charges it to the address of its connection.

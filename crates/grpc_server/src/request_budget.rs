@@ -5,7 +5,9 @@
 //! stream.
 //! Bounds: [`BYTES_PER_S`] of each client, after decompression, and `Config::request_cost_bytes_min` for a short request.
 //! A client beyond them waits; nothing is refused. `Config::calls_per_s` of each client, and as many refusals of calls
-//! that would wait too long. [`READ_BYTES_PER_S`] of each address. A lock for each client that has a subscription.
+//! that would wait too long. As many new connections, and as many health checks, of each address: a load balancer makes
+//! them from an address that it shares with its clients, and their calls must not delay it. [`READ_BYTES_PER_S`] of each
+//! address. A lock for each client that has a subscription.
 //! Not here: the waits of calls (`call_rate`) and of reads (`read_rate`).
 
 use std::sync::{Arc, Weak};
@@ -43,6 +45,9 @@ pub type ClientLock = Arc<tokio::sync::Mutex<()>>;
 /// The rates and the locks of all clients.
 pub struct RequestBudget {
     limiter: RateLimiter,
+    /// New connections.
+    connections: RateLimiter,
+    health_checks: RateLimiter,
     /// The cost of a short request.
     cost_bytes_min: usize,
     started: Instant,
@@ -58,9 +63,11 @@ struct ClientLocks {
 
 impl RequestBudget {
     pub(crate) fn new(config: &Config) -> Self {
-        let limits = Limits { requests_per_s: config.calls_per_s, bytes_per_s: BYTES_PER_S };
+        let calls = Limits { requests_per_s: config.calls_per_s, ..Limits::default() };
         Self {
-            limiter: RateLimiter::new(limits),
+            limiter: RateLimiter::new(Limits { bytes_per_s: BYTES_PER_S, ..calls }),
+            connections: RateLimiter::new(calls),
+            health_checks: RateLimiter::new(calls),
             cost_bytes_min: config.request_cost_bytes_min,
             started: Instant::now(),
             locks: Mutex::default(),
@@ -87,6 +94,20 @@ impl RequestBudget {
     /// Errors: that time is longer than [`CALL_WAIT_MAX`]. Nothing is charged.
     pub(crate) fn charge_call(&self, client: ClientId) -> Result<Duration, Duration> {
         self.limiter.reserve_request(client, CALL_WAIT_MAX, self.now())
+    }
+
+    /// Charges a new connection to its address. Returns the time until it is due.
+    ///
+    /// Errors: those of [`Self::charge_call`].
+    pub(crate) fn charge_connection(&self, address: ClientId) -> Result<Duration, Duration> {
+        self.connections.reserve_request(address, CALL_WAIT_MAX, self.now())
+    }
+
+    /// Charges a health check to its address. Returns the time until it is due.
+    ///
+    /// Errors: those of [`Self::charge_call`].
+    pub(crate) fn charge_health_check(&self, address: ClientId) -> Result<Duration, Duration> {
+        self.health_checks.reserve_request(address, CALL_WAIT_MAX, self.now())
     }
 
     /// Charges the refusal of a call that would wait too long. Refusals have a rate of their own, as high as that of

@@ -3,8 +3,7 @@
 //! Shape: a runtime of its own, so that compressing, long encoding and reading a request of megabytes delay no other
 //! server.
 //! Bounds: `Config::connections_max` connections; the next one waits until another ends. An address has a share of
-//! them; one more is closed ([`shares`](crate::shares)). A new one is charged as a call
-//! ([`call_rate`](crate::call_rate)).
+//! them; one more is closed ([`shares`](crate::shares)). New ones have a rate ([`call_rate`](crate::call_rate)).
 
 use std::net::SocketAddr;
 use std::path::Path;
