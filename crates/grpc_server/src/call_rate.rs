@@ -3,15 +3,14 @@
 //! In: a new call, a call that is refused early (its method, its token), a health check, a new connection. Out: the time
 //! at which it is due, or the refusal of one that would wait too long.
 //! Shape: each of them is charged to its client in the [`RequestBudget`](crate::request_budget::RequestBudget). Health
-//! checks and connections have rates of their own. A call
-//! that waits delays nothing else: its task sleeps, and its frames count as unread ([`UnreadStreams`]). HTTP/2 stops a
-//! client that waits on all its streams. A refusal waits as well, so a client with any number of streams gets no more
-//! refusals than calls. A client that this does not stop, because it resets its calls or has thousands of them, loses
-//! its connections.
+//! checks and connections have rates of their own. A call that waits delays nothing else: its task sleeps, and its
+//! frames count as unread ([`UnreadStreams`]). HTTP/2 stops a client that waits on all its streams. A refusal waits as
+//! well, so a client with any number of streams gets no more refusals than calls. A client that this does not stop,
+//! because it resets its calls or has thousands of them, loses its connections (`excess_calls`).
 //! Bounds: a client has as many waiting calls as its rate allows in [`CALL_WAIT_MAX`], and as many waiting refusals as
-//! in [`REFUSAL_WAIT_MAX`]. All clients together have `Config::subscriptions_max` waiting calls, and a share each. The
-//! headers of a waiting call are freed. Its frames are in the window of its connection; those of a refused call are
-//! discarded.
+//! in [`REFUSAL_WAIT_MAX`], with some more of each connection (`excess_calls`). All clients together have
+//! `Config::subscriptions_max` waiting calls, and a share each. The headers of a waiting call are freed. Its frames are
+//! in the window of its connection; those of a refused call are discarded.
 //! Not here: frames that belong to no call. h2 ends a connection with streams that are reset before their call starts
 //! (20 at once) or that it refuses itself (1,024), and one with CONTINUATION frames without an end. It acknowledges one
 //! PING or SETTINGS frame before it reads the next one, which bounds their memory. The rate of all reads bounds their
@@ -120,8 +119,7 @@ impl ServerState {
         }
     }
 
-    /// Returns the refusal of a call beyond the rate of its client, with the delay until the refusal is due. A client
-    /// with too many of them loses the connection, unless it shares the connection with other clients.
+    /// Returns the refusal of a call beyond the rate of its client, with the delay until the refusal is due.
     fn refuse_call(
         &self,
         status: Status,
@@ -130,12 +128,23 @@ impl ServerState {
     ) -> Refusal {
         self.counters.record(Event::CallRefused);
         let delay = self.request_budget.charge_refusal(client).unwrap_or_else(|_| {
-            if !connection.unread.has_other_clients(client) {
-                connection.call_excess.notify_one();
-            }
+            self.record_excess_call(client, connection);
             REFUSAL_WAIT_MAX
         });
         Refusal { status, delay: Some(delay) }
+    }
+
+    /// Records a call beyond the rate of refusals.
+    fn record_excess_call(&self, client: ClientId, connection: &ConnectionContext) {
+        let now = self.request_budget.now();
+        if !connection.excess_calls.record(now) {
+            return;
+        }
+        if connection.unread.has_other_clients(client) {
+            connection.excess_calls.delay_read(now);
+        } else {
+            connection.excess_calls.end_connection();
+        }
     }
 
     /// Returns why a call or a connection that is due after this time is refused.

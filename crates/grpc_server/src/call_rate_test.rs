@@ -1,6 +1,7 @@
 //! Clients that make more calls than their rate, in paused time. Their calls and refusals are counted; the calls of an
 //! honest client must be due at once.
 
+use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,6 +17,8 @@ use tonic::{Code, Status};
 use crate::config::Config;
 use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
+use crate::excess_calls::EXCESS_CALLS_MAX;
+use crate::read_rate::ReadRate;
 use crate::request_budget::{CALL_WAIT_MAX, REFUSAL_WAIT_MAX};
 use crate::server_state::ServerState;
 use crate::unread_streams::UNREAD_STREAMS_MAX;
@@ -28,6 +31,9 @@ const WAITING: usize = CALLS_PER_S as usize * CALL_WAIT_MAX.as_secs() as usize;
 /// Further calls with refusals that are due at once, or wait.
 const REFUSALS: usize = CALLS_PER_S as usize * (1 + REFUSAL_WAIT_MAX.as_secs() as usize);
 
+/// Further calls that have no effect on their connection.
+const EXCESS: usize = EXCESS_CALLS_MAX as usize;
+
 const HOSTILE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const HONEST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -35,8 +41,29 @@ fn state() -> Arc<ServerState> {
     Arc::new(ServerState::new(Config { calls_per_s: CALLS_PER_S, ..Config::default() }))
 }
 
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
 fn connection(peer: IpAddr) -> Arc<ConnectionContext> {
     Arc::new(ConnectionContext::new(peer, None, 100))
+}
+
+/// Makes calls that are reset at once.
+fn reset_calls(
+    state: &ServerState,
+    connection: &ConnectionContext,
+    client: ClientId,
+    count: usize,
+) {
+    for _ in 0..count {
+        let _ = state.wait_for_call(client, connection).now_or_never();
+    }
+}
+
+/// Whether the connection must end.
+fn must_end(connection: &ConnectionContext) -> bool {
+    connection.excess_calls.wait_for_end().now_or_never().is_some()
 }
 
 /// The responses to the calls of the hostile client.
@@ -150,29 +177,58 @@ async fn a_client_that_resets_its_calls_loses_its_connection() {
     let state = state();
     let connection = connection(HOSTILE);
     let client = ClientId::from_ip(HOSTILE);
-    for _ in 0..BURST + WAITING + REFUSALS {
-        let _ = state.wait_for_call(client, &connection).now_or_never();
-    }
-    assert!(connection.call_excess.notified().now_or_never().is_none());
-    let _ = state.wait_for_call(client, &connection).now_or_never();
-    assert!(connection.call_excess.notified().now_or_never().is_some());
+    reset_calls(&state, &connection, client, BURST + WAITING + REFUSALS + EXCESS);
+    assert!(!must_end(&connection));
+    reset_calls(&state, &connection, client, 1);
+    assert!(must_end(&connection));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_of_several_clients_continues_when_one_of_them_resets_its_calls() {
+async fn a_connection_does_not_end_because_of_the_calls_of_another() {
+    let state = state();
+    let flooded = connection(HOSTILE);
+    let other = connection(HOSTILE);
+    let client = ClientId::from_ip(HOSTILE);
+    reset_calls(&state, &flooded, client, BURST + WAITING + REFUSALS + EXCESS + 1);
+    assert!(must_end(&flooded));
+    for _ in 0..EXCESS {
+        let refused = state.wait_for_call(client, &other).now_or_never().expect("no wait");
+        let delay = refused.map_err(|refusal| refusal.delay).expect_err("beyond the rate");
+        assert_eq!(delay, Some(REFUSAL_WAIT_MAX));
+    }
+    assert!(!must_end(&other), "it may have subscriptions");
+    sleep(REFUSAL_WAIT_MAX).await;
+    reset_calls(&state, &flooded, client, BURST + WAITING + REFUSALS);
+    reset_calls(&state, &other, client, EXCESS);
+    assert!(!must_end(&other), "its refusals before were due");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_of_several_clients_is_read_later_if_one_of_them_resets_its_calls() {
     let state = state();
     let connection = connection(HOSTILE);
     let client = ClientId(1);
     for other in [client, ClientId(2)] {
         connection.unread.record_call(other);
     }
-    for _ in 0..BURST + WAITING + REFUSALS {
-        let _ = state.wait_for_call(client, &connection).now_or_never();
-    }
+    reset_calls(&state, &connection, client, BURST + WAITING + REFUSALS + EXCESS);
+    let mut reads = ReadRate::new(Arc::clone(&state), client)
+        .with_excess_calls(Arc::clone(&connection.excess_calls));
+    assert!(reads.poll_due(&mut Context::from_waker(Waker::noop())).is_ready());
     let refused = state.wait_for_call(client, &connection).now_or_never().expect("no wait");
     let delay = refused.map_err(|refusal| refusal.delay).expect_err("beyond its rate");
     assert_eq!(delay, Some(REFUSAL_WAIT_MAX));
-    assert!(connection.call_excess.notified().now_or_never().is_none());
+    reset_calls(&state, &connection, client, 99);
+    assert!(!must_end(&connection));
+    let started = Instant::now();
+    poll_fn(|context| reads.poll_due(context)).await;
+    let waited = started.elapsed();
+    assert!((ms(200)..ms(210)).contains(&waited), "{waited:?} for 100 calls");
+    reset_calls(&state, &connection, client, 10_000);
+    let started = Instant::now();
+    poll_fn(|context| reads.poll_due(context)).await;
+    let waited = started.elapsed();
+    assert!((ms(2_000)..ms(2_010)).contains(&waited), "{waited:?} for any number of calls");
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,9 +259,7 @@ async fn calls_of_an_address_delay_neither_its_health_checks_nor_its_connections
     let state = state();
     let connection = connection(HOSTILE);
     let address = ClientId::from_ip(HOSTILE);
-    for _ in 0..BURST + WAITING + REFUSALS {
-        let _ = state.wait_for_call(address, &connection).now_or_never();
-    }
+    reset_calls(&state, &connection, address, BURST + WAITING + REFUSALS);
     let call = state.wait_for_call(address, &connection).now_or_never();
     assert!(matches!(call, Some(Err(_))), "the rates of calls and refusals are used up");
     // A load balancer opens a connection for each check.

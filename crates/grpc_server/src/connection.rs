@@ -4,7 +4,7 @@
 //! streams that are not read ([`UnreadStreams`](crate::unread_streams)), the time until HTTP/2 starts. A client that
 //! does not read the rest of an ended subscription within `Config::close_timeout_ms` is disconnected
 //! ([`StatusTimer`](crate::status_timer::StatusTimer)); one that does not acknowledge HTTP/2's pings too, one that has
-//! no accepted call for `Config::idle_timeout_ms`, and one with too many calls beyond its rate (`call_rate`). A
+//! no accepted call for `Config::idle_timeout_ms`, and one with too many calls beyond its rate (`excess_calls`). A
 //! connection is read at the rate of its address (`read_rate`).
 
 use std::convert::Infallible;
@@ -76,7 +76,8 @@ pub(crate) async fn serve<S: Service>(
         let context = Arc::clone(&shared_context);
         async move { Ok::<_, Infallible>(dispatcher.call(request, &context).await) }
     });
-    let read_rate = ReadRate::new(Arc::clone(&server), ClientId::from_ip(peer));
+    let read_rate = ReadRate::new(Arc::clone(&server), ClientId::from_ip(peer))
+        .with_excess_calls(Arc::clone(&context.excess_calls));
     let socket = Socket::new(Transport::new(stream, read_rate));
     let state = socket.state();
     let connection = builder.serve_connection(socket, calls);
@@ -104,7 +105,7 @@ pub(crate) async fn serve<S: Service>(
             () = timer.wait_until_expired(server.config.close_timeout()) => {
                 return server.counters.record(Event::Aborted);
             }
-            () = context.call_excess.notified() => {
+            () = context.excess_calls.wait_for_end() => {
                 return server.counters.record(Event::CallExcess);
             }
             () = activity.wait_until_idle(idle_timeout) => {

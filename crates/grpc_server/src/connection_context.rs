@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::call_activity::CallActivity;
+use crate::excess_calls::ExcessCalls;
 use crate::status_timer::StatusTimer;
 use crate::unread_streams::UnreadStreams;
 
@@ -23,8 +24,8 @@ pub struct ConnectionContext {
     pub subscriptions: Arc<Semaphore>,
     /// The streams that are not read although their clients send.
     pub unread: Arc<UnreadStreams>,
-    /// Notified if the connection must end, because its only client has too many refused calls.
-    pub(crate) call_excess: Notify,
+    /// The calls beyond the rates of their clients.
+    pub(crate) excess_calls: Arc<ExcessCalls>,
 }
 
 impl ConnectionContext {
@@ -38,7 +39,7 @@ impl ConnectionContext {
             timer: Arc::default(),
             subscriptions: Arc::new(Semaphore::new(subscriptions_max)),
             unread: Arc::default(),
-            call_excess: Notify::new(),
+            excess_calls: Arc::default(),
         }
     }
 }

@@ -33,7 +33,7 @@ pub enum Event {
     CallDelayed,
     /// A call was refused because it would have waited too long.
     CallRefused,
-    /// A connection was closed because its only client has too many refused calls.
+    /// A connection was closed because it had too many calls beyond the rate of its only client.
     CallExcess,
 }
 

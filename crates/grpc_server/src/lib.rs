@@ -23,6 +23,7 @@ mod connection;
 mod connection_context;
 mod counters;
 mod dispatcher;
+mod excess_calls;
 mod guarded_body;
 mod health;
 mod message_buffer;

@@ -3,10 +3,10 @@
 //!
 //! In: the bytes of each read of a socket. Out: whether the next read is due.
 //! Shape: the bytes are charged to the address of the connection. The connection is not read until they are due, so TCP
-//! stops the client; it is written as before. A connection that always has more bytes yields after some, so that one of
+//! stops the client; it is written as before. Nor is it read while its excess calls delay that. A connection that always has more bytes yields after some, so that one of
 //! another client is read between its reads.
 //! Bounds: [`READ_BYTES_PER_S`](crate::request_budget::READ_BYTES_PER_S) of each address, and one read of each connection.
-//! Not here: the rates of requests and calls (`request_budget`).
+//! Not here: the rates of requests and calls (`request_budget`), and which calls are excess (`excess_calls`).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use std::task::{Context, Poll, ready};
 use clients::ClientId;
 use tokio::time::Sleep;
 
+use crate::excess_calls::ExcessCalls;
 use crate::server_state::ServerState;
 
 /// Bytes that a connection reads before its task yields: some 1,000 PINGs. A larger value delays the other connections
@@ -25,7 +26,9 @@ const YIELD_BYTES: usize = 16 << 10;
 pub(crate) struct ReadRate {
     state: Arc<ServerState>,
     address: ClientId,
-    /// Ends when the bytes that were read are due.
+    /// The calls that delay the reads.
+    excess_calls: Arc<ExcessCalls>,
+    /// Ends when the next read is due.
     pause: Option<Pin<Box<Sleep>>>,
     /// Bytes that were read since the task of the connection yielded.
     unyielded_bytes: usize,
@@ -34,14 +37,26 @@ pub(crate) struct ReadRate {
 impl ReadRate {
     /// Creates the rate of a connection from this address.
     pub(crate) fn new(state: Arc<ServerState>, address: ClientId) -> Self {
-        Self { state, address, pause: None, unyielded_bytes: 0 }
+        Self { state, address, excess_calls: Arc::default(), pause: None, unyielded_bytes: 0 }
+    }
+
+    /// Sets the excess calls of the connection, which delay its reads.
+    pub(crate) fn with_excess_calls(self, excess_calls: Arc<ExcessCalls>) -> Self {
+        Self { excess_calls, ..self }
     }
 
     /// Waits until the next read is due.
     pub(crate) fn poll_due(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(pause) = &mut self.pause {
-            ready!(pause.as_mut().poll(context));
-            self.pause = None;
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(context));
+                self.pause = None;
+            }
+            let delay = self.excess_calls.read_delay(self.state.request_budget.now());
+            if delay.is_zero() {
+                break;
+            }
+            self.pause = Some(Box::pin(tokio::time::sleep(delay)));
         }
         if self.unyielded_bytes < YIELD_BYTES {
             return Poll::Ready(());

@@ -162,7 +162,8 @@ impl RequestBudget {
         self.limiter.charge_bytes(client, bytes as u64, self.now());
     }
 
-    fn now(&self) -> Duration {
+    /// Returns the time since the start.
+    pub(crate) fn now(&self) -> Duration {
         self.started.elapsed()
     }
 }
