@@ -1,7 +1,7 @@
 //! The rate of a client's calls: a call waits until it is due, before its message is read and its method runs.
 //!
-//! In: a new call, a call that is refused early (its method, its token), a health check, a new connection. Out: the time
-//! at which it is due, or the refusal of one that would wait too long.
+//! In: a new call, a call that is refused early (its method, its token), a health check, a new connection. Out: the
+//! time at which it is due, or the refusal of one that would wait too long.
 //! Shape: each of them is charged to its client in the [`RequestBudget`](crate::request_budget::RequestBudget). Health
 //! checks and connections have rates of their own. A call that waits delays nothing else: its task sleeps, and its
 //! frames count as unread ([`UnreadStreams`]). HTTP/2 stops a client that waits on all its streams. A refusal waits as

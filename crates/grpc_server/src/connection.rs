@@ -78,6 +78,7 @@ pub(crate) async fn serve<S: Service>(
     });
     let read_rate = ReadRate::new(Arc::clone(&server), ClientId::from_ip(peer))
         .with_excess_calls(Arc::clone(&context.excess_calls));
+    let polled_bytes = read_rate.polled_bytes();
     let socket = Socket::new(Transport::new(stream, read_rate));
     let state = socket.state();
     let connection = builder.serve_connection(socket, calls);
@@ -90,6 +91,7 @@ pub(crate) async fn serve<S: Service>(
     loop {
         let serving = poll_fn(|context| {
             timer.before_poll(context.waker());
+            polled_bytes.start_poll();
             let ended = connection.as_mut().poll(context);
             timer.after_poll(state.is_full());
             ended
@@ -120,8 +122,12 @@ pub(crate) async fn serve<S: Service>(
             }
             () = wait_until_closing(&mut closing) => {
                 connection.as_mut().graceful_shutdown();
+                let ended = poll_fn(|context| {
+                    polled_bytes.start_poll();
+                    connection.as_mut().poll(context)
+                });
                 // It is dropped after the timeout.
-                let _ = timeout(server.config.shutdown_timeout(), connection).await;
+                let _ = timeout(server.config.shutdown_timeout(), ended).await;
                 return;
             }
         }

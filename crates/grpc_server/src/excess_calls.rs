@@ -1,8 +1,8 @@
 //! The calls of a connection beyond both rates of their client: that of calls, and that of refusals.
 //!
 //! In: each of these calls. Out: the end of the connection, or the delay of its next read.
-//! Shape: all connections of a client share its rates, and without API keys all clients of an address do. So a few excess
-//! calls have no effect on their connection: another one may have used up the rates, and this one may have
+//! Shape: all connections of a client share its rates, and without API keys all clients of an address do. So a few
+//! excess calls have no effect on their connection: another one may have used up the rates, and this one may have
 //! subscriptions. A client with up to [`EXCESS_CALLS_MAX`] calls at once that waits for its refusals does not exceed
 //! that. One with more calls, or one that resets them to avoid the wait, loses the connection. A connection of several
 //! clients does not end, because others of them may be within their rates. It is read later, so that its calls do not

@@ -3,13 +3,17 @@
 //!
 //! In: the bytes of each read of a socket. Out: whether the next read is due.
 //! Shape: the bytes are charged to the address of the connection. The connection is not read until they are due, so TCP
-//! stops the client; it is written as before. Nor is it read while its excess calls delay that. A connection that always has more bytes yields after some, so that one of
-//! another client is read between its reads.
-//! Bounds: [`READ_BYTES_PER_S`](crate::request_budget::READ_BYTES_PER_S) of each address, and one read of each connection.
+//! stops the client; it is written as before. Nor is it read while its excess calls delay that. In one poll of its task
+//! a connection reads up to a bound, so that one of another client is read between its reads. HTTP/2 reads again after
+//! each call that it accepts, so the end of a read does not show the end of the poll: the task starts each one
+//! ([`PolledBytes`]).
+//! Bounds: [`READ_BYTES_PER_S`](crate::request_budget::READ_BYTES_PER_S) of each address, and one read of each
+//! connection.
 //! Not here: the rates of requests and calls (`request_budget`), and which calls are excess (`excess_calls`).
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use clients::ClientId;
@@ -22,6 +26,17 @@ use crate::server_state::ServerState;
 /// more, a smaller one costs more polls of a connection with long requests.
 const YIELD_BYTES: usize = 16 << 10;
 
+/// Bytes that a connection has read in one poll of its task. Only that task uses them.
+#[derive(Default)]
+pub(crate) struct PolledBytes(AtomicUsize);
+
+impl PolledBytes {
+    /// Starts a poll of the task.
+    pub(crate) fn start_poll(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
 /// The reads of one connection.
 pub(crate) struct ReadRate {
     state: Arc<ServerState>,
@@ -30,14 +45,19 @@ pub(crate) struct ReadRate {
     excess_calls: Arc<ExcessCalls>,
     /// Ends when the next read is due.
     pause: Option<Pin<Box<Sleep>>>,
-    /// Bytes that were read since the task of the connection yielded.
-    unyielded_bytes: usize,
+    polled_bytes: Arc<PolledBytes>,
 }
 
 impl ReadRate {
     /// Creates the rate of a connection from this address.
     pub(crate) fn new(state: Arc<ServerState>, address: ClientId) -> Self {
-        Self { state, address, excess_calls: Arc::default(), pause: None, unyielded_bytes: 0 }
+        Self {
+            state,
+            address,
+            excess_calls: Arc::default(),
+            pause: None,
+            polled_bytes: Arc::default(),
+        }
     }
 
     /// Sets the excess calls of the connection, which delay its reads.
@@ -45,7 +65,12 @@ impl ReadRate {
         Self { excess_calls, ..self }
     }
 
-    /// Waits until the next read is due.
+    /// Returns the bytes of the current poll, for the task that polls the connection.
+    pub(crate) fn polled_bytes(&self) -> Arc<PolledBytes> {
+        Arc::clone(&self.polled_bytes)
+    }
+
+    /// Waits until the next read is due. Pending until the next poll of the task if this one has read enough.
     pub(crate) fn poll_due(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             if let Some(pause) = &mut self.pause {
@@ -58,31 +83,24 @@ impl ReadRate {
             }
             self.pause = Some(Box::pin(tokio::time::sleep(delay)));
         }
-        if self.unyielded_bytes < YIELD_BYTES {
+        if self.polled_bytes.0.load(Ordering::Relaxed) < YIELD_BYTES {
             return Poll::Ready(());
         }
-        self.unyielded_bytes = 0;
         context.waker().wake_by_ref();
         Poll::Pending
     }
 
     /// Charges the bytes of a read.
     pub(crate) fn charge(&mut self, bytes: usize) {
-        self.unyielded_bytes += bytes;
+        self.polled_bytes.0.fetch_add(bytes, Ordering::Relaxed);
         let delay = self.state.request_budget.charge_read(self.address, bytes);
         self.pause = (!delay.is_zero()).then(|| Box::pin(tokio::time::sleep(delay)));
-    }
-
-    /// Records that the socket has no more bytes, so that the task of the connection yields.
-    pub(crate) fn record_empty(&mut self) {
-        self.unyielded_bytes = 0;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Waker;
     use std::time::Duration;
 
@@ -112,8 +130,13 @@ mod tests {
             let mut rate = ReadRate::new(Arc::clone(&state), HOSTILE);
             let read = Arc::clone(&read);
             connections.spawn(async move {
+                let polled_bytes = rate.polled_bytes();
                 loop {
-                    poll_fn(|context| rate.poll_due(context)).await;
+                    poll_fn(|context| {
+                        polled_bytes.start_poll();
+                        rate.poll_due(context)
+                    })
+                    .await;
                     rate.charge(READ_BYTES);
                     read.fetch_add(READ_BYTES, Ordering::Relaxed);
                 }
@@ -125,7 +148,6 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert!(honest.poll_due(&mut context).is_ready(), "the honest client is read");
             honest.charge(100);
-            honest.record_empty();
         }
         let seconds = started.elapsed().as_secs_f64();
         let due = ((1.0 + seconds) * READ_BYTES_PER_S as f64) as usize + CONNECTIONS * READ_BYTES;
@@ -136,6 +158,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_always_has_more_bytes_yields() {
         let mut rate = ReadRate::new(state(), HOSTILE);
+        let polled_bytes = rate.polled_bytes();
         let mut context = Context::from_waker(Waker::noop());
         let mut reads = || {
             let mut reads = 0;
@@ -145,18 +168,23 @@ mod tests {
             }
             reads
         };
-        assert_eq!([reads(), reads()], [YIELD_BYTES / READ_BYTES; 2]);
+        for _ in 0..2 {
+            polled_bytes.start_poll();
+            assert_eq!(reads(), YIELD_BYTES / READ_BYTES);
+            assert_eq!(reads(), 0, "HTTP/2 reads again in the same poll, after it accepted a call");
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn short_reads_count_for_more_than_their_bytes() {
         const PING_BYTES: usize = 17;
         let mut rate = ReadRate::new(state(), HOSTILE);
+        let polled_bytes = rate.polled_bytes();
         let mut context = Context::from_waker(Waker::noop());
         let mut reads = 0;
         while rate.poll_due(&mut context).is_ready() {
             rate.charge(PING_BYTES);
-            rate.record_empty();
+            polled_bytes.start_poll();
             reads += 1;
         }
         let expected = READ_BYTES_PER_S as usize / 256;

@@ -40,9 +40,8 @@ impl AsyncRead for Transport {
             TransportStream::Plain(socket) => Pin::new(socket).poll_read(context, to),
             TransportStream::Tls(stream) => Pin::new(stream).poll_read(context, to),
         };
-        match read {
-            Poll::Ready(_) => read_rate.charge(to.filled().len() - filled_before),
-            Poll::Pending => read_rate.record_empty(),
+        if read.is_ready() {
+            read_rate.charge(to.filled().len() - filled_before);
         }
         read
     }
