@@ -6,8 +6,10 @@
 //! A source may not have our sink: another source had it. Then the page starts at an older block of ours.
 //! Blocks leave the chain together with the first block that joins it, once that was checked. In pieces the others follow
 //! one by one, so meanwhile the chain may be shorter, as far as a reorganization may be deep.
-//! Bounds: a page, or the blocks that one chain block merges, one after another, each of [`BLOCK_BYTES_MAX`].
+//! Bounds: a page, or the blocks that one chain block merges, one after another, each of [`BLOCK_BYTES_MAX`]. A long
+//! reply is decoded on a thread for blocking work.
 
+use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt};
 use kaspa::{
     AcceptedIds, AcceptedTransaction, AcceptingBlock, Block, ChainChange, Hash, Header, Method,
@@ -16,6 +18,7 @@ use kaspa::{
 use ledger::Commitment;
 
 use crate::connection::Connection;
+use crate::long_message::decode_reply;
 use crate::session::Session;
 use crate::source_error::SourceError;
 use crate::writer_queue::{Fork, WriterHandle, WriterMessage, count_known};
@@ -41,7 +44,7 @@ pub(crate) struct AppliedPage {
 
 /// The reply to getVirtualChainFromBlockV2.
 enum PageReply {
-    Page(bytes::Bytes),
+    Page(Bytes),
     /// The source does not know the start.
     UnknownStart(ServerError),
     /// The source cannot send the page.
@@ -117,7 +120,8 @@ impl Session<'_> {
             }
             Err(error) => return Err(SourceError::Refused { name: method.name(), error }),
         };
-        let ChainChange { removed, added, accepted } = ChainChange::decode_borsh(&structure)?;
+        let change = decode_reply(structure, decode_chain_change).await?;
+        let ChainChange { removed, added, accepted } = change;
         let accepting = accepted.iter().map(|accepted| &accepted.accepting_block);
         if !added.iter().eq(accepting) {
             let what = "its blocks and their accepted transactions differ";
@@ -178,17 +182,12 @@ impl Session<'_> {
         let method = Method::GetBlock;
         let encode = |id| Method::encode_borsh_get_block(id, &hash, true);
         let structure = self.connection.call_or_fail(method, encode).await?;
-        let block = decode_block(&structure)?;
-        if block.hash != hash {
+        let merging = decode_reply(structure, decode_merging_block).await?;
+        if merging.block.hash != hash {
             let what = "it is another block";
             return Err(SourceError::Contradiction { method, what });
         }
-        let merge_set = Block::decode_borsh_merge_set(&structure)?;
-        if merge_set.len() > MERGE_SET_MAX {
-            let what = "a block merges more blocks than any network allows";
-            return Err(SourceError::Contradiction { method, what });
-        }
-        Ok(MergingBlock { block, merge_set, bytes: structure.len() })
+        Ok(merging)
     }
 
     /// Finds the transactions that a chain block accepts in the blocks that it merges. `parent` is the chain block
@@ -217,6 +216,22 @@ impl Session<'_> {
     }
 }
 
+/// Decodes a reply to getVirtualChainFromBlock.
+fn decode_chain_change(structure: &[u8]) -> Result<ChainChange, SourceError> {
+    ChainChange::decode_borsh(structure).map_err(SourceError::from)
+}
+
+/// Decodes a reply to getBlock, with the blocks that the block merges. Its header is not checked.
+fn decode_merging_block(structure: &[u8]) -> Result<MergingBlock, SourceError> {
+    let block = decode_block(structure)?;
+    let merge_set = Block::decode_borsh_merge_set(structure)?;
+    if merge_set.len() > MERGE_SET_MAX {
+        let what = "a block merges more blocks than any network allows";
+        return Err(SourceError::Contradiction { method: Method::GetBlock, what });
+    }
+    Ok(MergingBlock { block, merge_set, bytes: structure.len() })
+}
+
 /// Decodes a reply to getBlock. Its header is not checked.
 pub(crate) fn decode_block(structure: &[u8]) -> Result<Block, SourceError> {
     if structure.len() > BLOCK_BYTES_MAX {
@@ -235,7 +250,10 @@ pub(crate) async fn count_blocks_off_chain(
     let method = Method::GetVirtualChainFromBlock;
     let encode = |id| Method::encode_borsh_get_chain_ids(id, block);
     match connection.call(method, encode).await? {
-        Ok(structure) => Ok(Some(ChainChange::decode_borsh(&structure)?.removed.len())),
+        Ok(structure) => {
+            let change = decode_reply(structure, decode_chain_change).await?;
+            Ok(Some(change.removed.len()))
+        }
         Err(error) if is_unknown_block(&error) => Ok(None),
         Err(error) => Err(SourceError::Refused { name: method.name(), error }),
     }

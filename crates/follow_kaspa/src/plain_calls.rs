@@ -6,6 +6,7 @@ use bytes::Bytes;
 use kaspa::{BlockDagInfo, Hash, Method, Network, RPC_API_VERSION, ServerInfo};
 
 use crate::connection::Connection;
+use crate::long_message::decode_reply;
 use crate::source_error::SourceError;
 
 /// The lowest version of kaspad that can be followed. Older ones leave covenants out of getVirtualChainFromBlockV2.
@@ -24,14 +25,18 @@ impl Connection {
         network: Network,
     ) -> Result<ServerInfo, SourceError> {
         let structure = self.call_plain(Method::GetServerInfo).await?;
-        let info = ServerInfo::decode_borsh(&structure)?;
+        let decode =
+            |structure: &[u8]| ServerInfo::decode_borsh(structure).map_err(SourceError::from);
+        let info = decode_reply(structure, decode).await?;
         check_info(&info, network)?;
         Ok(info)
     }
 
     pub(crate) async fn request_dag_info(&mut self) -> Result<BlockDagInfo, SourceError> {
         let structure = self.call_plain(Method::GetBlockDagInfo).await?;
-        Ok(BlockDagInfo::decode_borsh(&structure)?)
+        let decode =
+            |structure: &[u8]| BlockDagInfo::decode_borsh(structure).map_err(SourceError::from);
+        decode_reply(structure, decode).await
     }
 
     pub(crate) async fn request_pruning_point(&mut self) -> Result<Hash, SourceError> {

@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::config::{SessionConfig, SourceConfig};
 use crate::connection::{Connection, ReceivedNotification};
+use crate::long_message::decode_reply;
 use crate::source_error::SourceError;
 use crate::status::FollowStatus;
 use crate::writer_queue::{WriterHandle, WriterMessage};
@@ -268,7 +269,12 @@ impl<'a> Session<'a> {
         let method = Method::GetBlockTemplate;
         let encode = |id| Method::encode_borsh_get_block_template(id, &address);
         let reply = self.connection.call(method, encode).await?;
-        let template = reply.map(|structure| BlockTemplate::decode_borsh(&structure));
+        let decode =
+            |structure: &[u8]| BlockTemplate::decode_borsh(structure).map_err(SourceError::from);
+        let template = match reply {
+            Ok(structure) => Some(decode_reply(structure, decode).await),
+            Err(_) => None,
+        };
         while self.connection.has_stored() {
             let received = self.connection.next_notification().await?;
             self.handle_notification(received).await?;
@@ -277,7 +283,7 @@ impl<'a> Session<'a> {
             self.catch_up().await?;
         }
         // A source that is not in sync makes no templates.
-        if let Ok(template) = template {
+        if let Some(template) = template {
             let template = Box::new(template?);
             self.count_equal_templates(&template);
             let before = self.virtual_mode;

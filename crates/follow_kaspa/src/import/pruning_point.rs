@@ -9,6 +9,7 @@ use super::config::ImportConfig;
 use crate::chain_pages::{count_blocks_off_chain, decode_block};
 use crate::config::SourceConfig;
 use crate::connection::Connection;
+use crate::long_message::decode_reply;
 use crate::source_error::SourceError;
 
 /// A pruning point.
@@ -29,7 +30,7 @@ pub(crate) async fn request_pruning_point(
     let method = Method::GetBlock;
     let encode = |id| Method::encode_borsh_get_block(id, &block, false);
     let structure = connection.call_or_fail(method, encode).await?;
-    let header = decode_block(&structure)?.header;
+    let header = decode_reply(structure, decode_block).await?.header;
     if header.hash() != block {
         let what = "the header of the pruning point has another hash";
         return Err(SourceError::Contradiction { method, what });
