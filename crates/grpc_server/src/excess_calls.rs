@@ -25,7 +25,7 @@ pub(crate) const EXCESS_CALLS_MAX: u32 = 20;
 /// Time by which each further call delays the next read of a connection of several clients. A larger value delays the
 /// other clients more; a smaller one lets one client use more of a processor.
 const READ_DELAY: Duration = Duration::from_millis(2);
-/// Delay of a read at most.
+/// Maximum delay of one read, however many calls came before it.
 const READ_DELAY_MAX: Duration = Duration::from_secs(2);
 
 /// The excess calls of one connection.
@@ -50,7 +50,7 @@ impl ExcessCalls {
         self.buckets.lock().calls.try_take(cost, REFUSAL_WAIT_MAX, now).is_err()
     }
 
-    /// Ends the connection.
+    /// Notifies the task of the connection that it must end.
     pub(crate) fn end_connection(&self) {
         self.end.notify_one();
     }

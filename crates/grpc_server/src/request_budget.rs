@@ -45,8 +45,9 @@ pub type ClientLock = Arc<tokio::sync::Mutex<()>>;
 /// The rates and the locks of all clients.
 pub struct RequestBudget {
     limiter: RateLimiter,
-    /// New connections.
+    /// The rates of new connections, by address.
     connections: RateLimiter,
+    /// The rates of health checks, by address.
     health_checks: RateLimiter,
     /// The cost of a short request.
     cost_bytes_min: usize,
