@@ -26,7 +26,7 @@ pub struct Config {
     /// Subscriptions of all connections; one more gets `RESOURCE_EXHAUSTED`.
     pub subscriptions_max: usize,
     /// Calls of one client a second, refused ones included; one second's worth may come at once. A call beyond them
-    /// waits for up to two seconds, then it is refused. Each address may open as many connections, and make as many
+    /// waits for up to two seconds, then it is refused. Each address may also open as many connections, and make as many
     /// health checks. 0: no limit.
     pub calls_per_s: u32,
     /// Bytes of one request message.

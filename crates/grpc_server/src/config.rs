@@ -32,7 +32,7 @@ pub struct Config {
     /// their clients.
     pub subscriptions_max: usize,
     /// Calls of one client a second, refused ones included; one second's worth may come at once. A call beyond them
-    /// waits for up to two seconds, then it is refused. Each address may open as many connections, and make as many
+    /// waits for up to two seconds, then it is refused. Each address may also open as many connections, and make as many
     /// health checks. 0: no limit. A larger value lets one client delay the others more: 23,000 calls a second used two
     /// cores.
     pub calls_per_s: u32,

@@ -7,8 +7,8 @@
 //! that. One with more calls, or one that resets them to avoid the wait, loses the connection. A connection of several
 //! clients does not end, because others of them may be within their rates. It is read later, so that its calls do not
 //! use up a processor.
-//! Bounds: two token buckets. A read is delayed by [`READ_DELAY_MAX`] at most, so that HTTP/2's pings are acknowledged
-//! in time.
+//! Bounds: two token buckets. A read is delayed by [`READ_DELAY_MAX`] at most, so that a short flood does not delay the
+//! acknowledgement of HTTP/2's pings, which would end the connection. A long one does.
 //! Not here: the rates (`request_budget`).
 
 use std::time::Duration;
@@ -24,8 +24,8 @@ use crate::request_budget::REFUSAL_WAIT_MAX;
 pub(crate) const EXCESS_CALLS_MAX: u32 = 20;
 /// Time by which each further call delays the next read of a connection of several clients. A larger value delays the
 /// other clients more; a smaller one lets one client use more of a processor.
-const READ_DELAY: Duration = Duration::from_millis(5);
-/// Delay of a read at most.
+const READ_DELAY: Duration = Duration::from_millis(2);
+/// Maximum delay of one read, however many calls came before it.
 const READ_DELAY_MAX: Duration = Duration::from_secs(2);
 
 /// The excess calls of one connection.
@@ -50,7 +50,7 @@ impl ExcessCalls {
         self.buckets.lock().calls.try_take(cost, REFUSAL_WAIT_MAX, now).is_err()
     }
 
-    /// Ends the connection.
+    /// Notifies the task of the connection that it must end.
     pub(crate) fn end_connection(&self) {
         self.end.notify_one();
     }

@@ -31,7 +31,7 @@ const YIELD_BYTES: usize = 16 << 10;
 pub(crate) struct PolledBytes(AtomicUsize);
 
 impl PolledBytes {
-    /// Starts a poll of the task.
+    /// Starts a poll of the task, in which nothing was read.
     pub(crate) fn start_poll(&self) {
         self.0.store(0, Ordering::Relaxed);
     }

@@ -5,9 +5,9 @@
 //! stream.
 //! Bounds: [`BYTES_PER_S`] of each client, after decompression, and `Config::request_cost_bytes_min` for a short request.
 //! A client beyond them waits; nothing is refused. `Config::calls_per_s` of each client, and as many refusals of calls
-//! that would wait too long. As many new connections, and as many health checks, of each address: calls of clients
-//! behind a load balancer come from its address, and must not delay its checks. [`READ_BYTES_PER_S`] of each address. A
-//! lock for each client that has a subscription.
+//! that would wait too long. As many new connections, and as many health checks, of each address: a load balancer makes
+//! them from an address that it shares with its clients, and their calls must not delay it. [`READ_BYTES_PER_S`] of each
+//! address. A lock for each client that has a subscription.
 //! Not here: the waits of calls (`call_rate`) and of reads (`read_rate`).
 
 use std::sync::{Arc, Weak};
@@ -45,8 +45,9 @@ pub type ClientLock = Arc<tokio::sync::Mutex<()>>;
 /// The rates and the locks of all clients.
 pub struct RequestBudget {
     limiter: RateLimiter,
-    /// New connections.
+    /// The rates of new connections, by address.
     connections: RateLimiter,
+    /// The rates of health checks, by address.
     health_checks: RateLimiter,
     /// The cost of a short request.
     cost_bytes_min: usize,

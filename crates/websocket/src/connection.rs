@@ -240,6 +240,15 @@ enum Event {
     Ping,
 }
 
+/// An event that a connection handles during a call.
+enum CallEvent {
+    Queued,
+    HoldOver,
+    Ping,
+    /// A ping or a pong of the client.
+    Control(Received),
+}
+
 impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
     async fn run(mut self) -> Result<ConnectionEnd, ConnectionEnd> {
         loop {
@@ -377,25 +386,9 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
     /// connection still waits: the call may have had an effect, which its client must know.
     async fn wait_for_reply(
         &mut self,
-        mut reply: Pin<Box<dyn Future<Output = Reply<P::Task>> + Send>>,
+        reply: Pin<Box<dyn Future<Output = Reply<P::Task>> + Send>>,
     ) -> Result<Reply<P::Task>, ConnectionEnd> {
-        let has_pings = P::has_pings(&self.session);
-        let reply = loop {
-            tokio::select! {
-                biased;
-                reply = &mut reply => break reply,
-                () = self.pulse.notified() => match self.session.closed() {
-                    // It finds a client that has left.
-                    Some(CloseReason::ShutDown) => self.feed_ping().await?,
-                    _ => self.send_waiting().await?,
-                },
-                () = wait_for_timer(&mut self.hold_timer) => self.release_holds(),
-                _ = self.ping.tick() => self.feed_ping().await?,
-                control = self.reader.next_control(self.io), if has_pings => {
-                    self.handle_control(control).await?;
-                }
-            }
-        };
+        let reply = self.serve_until(std::pin::pin!(reply)).await?;
         self.silent_pings = 0; // no message was read meanwhile
         if self.session.closed().is_none() {
             self.pulse.notify_self();
@@ -512,23 +505,57 @@ impl<P: Protocol, IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, P, IO> {
     }
 
     /// Waits for a result. Meanwhile queued notifications are written, and the client's pings get their pongs. Within a
-    /// streamed message only pings and pongs are written.
+    /// streamed message only pings and pongs are written. The future is polled during these writes, too: it may have a
+    /// permit that other clients wait for, and its own client may not read.
     async fn serve_until<T>(
         &mut self,
         mut future: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, ConnectionEnd> {
         let has_pings = P::has_pings(&self.session);
         loop {
-            tokio::select! {
+            let event = tokio::select! {
                 biased;
                 result = &mut future => return Ok(result),
-                () = self.pulse.notified() => self.send_waiting().await?,
-                () = wait_for_timer(&mut self.hold_timer) => self.release_holds(),
-                _ = self.ping.tick() => self.feed_ping().await?,
+                () = self.pulse.notified() => CallEvent::Queued,
+                () = wait_for_timer(&mut self.hold_timer) => CallEvent::HoldOver,
+                _ = self.ping.tick() => CallEvent::Ping,
                 control = self.reader.next_control(self.io), if has_pings => {
-                    self.handle_control(control).await?;
+                    CallEvent::Control(control)
+                }
+            };
+            let mut result = None;
+            // In a box: the state of a connection is small.
+            let mut writing = Box::pin(self.handle_call_event(event));
+            loop {
+                tokio::select! {
+                    biased;
+                    output = &mut future, if result.is_none() => result = Some(output),
+                    written = &mut writing => {
+                        written?;
+                        break;
+                    }
                 }
             }
+            if let Some(result) = result {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// Handles an event that comes during a call.
+    async fn handle_call_event(&mut self, event: CallEvent) -> Result<(), ConnectionEnd> {
+        match event {
+            CallEvent::Queued => match self.session.closed() {
+                // It finds a client that has left.
+                Some(CloseReason::ShutDown) if self.awaits_reply => self.feed_ping().await,
+                _ => self.send_waiting().await,
+            },
+            CallEvent::HoldOver => {
+                self.release_holds();
+                Ok(())
+            }
+            CallEvent::Ping => self.feed_ping().await,
+            CallEvent::Control(control) => self.handle_control(control).await,
         }
     }
 

@@ -4,7 +4,7 @@
 //! another, and yield after each time slice.
 //! Scheduling: tasks are in the pool's run queue under a client id of their own (`Session::task_client`). A
 //! permit is held while its task waits for a time slice. That takes at most one time slice of each other client, and
-//! never waits for the client's own requests.
+//! never waits for the client's own requests, nor for its socket: the connection polls the future while it writes.
 //! Bounds: `Config::set_tasks_max` permits. If the pool is full, the client waits without a permit, and nothing is read
 //! from it meanwhile.
 

@@ -125,3 +125,19 @@ async fn health_checks_beyond_the_rate_of_an_address_wait_as_well() {
     let check = honest.check(HealthCheckRequest::default()).await;
     assert_eq!(check.expect("it is served").into_inner().status, 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_checks_do_not_wait_for_the_calls_of_their_address() {
+    let ledger = ScriptedLedger::start(config());
+    let hostile = connect_hostile(&ledger).await;
+    let mut calls = JoinSet::new();
+    for _ in 0..FLOOD {
+        let mut hostile = hostile.clone();
+        calls.spawn(async move { hostile.get_version(GetVersionRequest {}).await });
+    }
+    wait_until(|| refusals(&ledger, "calls") > 0).await;
+    // A load balancer has the address of its clients here, and opens a connection for each check.
+    let mut balancer = connect_health(&ledger, HOSTILE).await;
+    let check = balancer.check(HealthCheckRequest::default()).await;
+    assert_eq!(check.expect("it is served").into_inner().status, 1);
+}

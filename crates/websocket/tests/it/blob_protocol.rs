@@ -44,6 +44,8 @@ pub(crate) const FORWARD: u8 = 10;
 pub(crate) const WAIT: u8 = 11;
 /// As [`WAIT`]. The subscription whose `u64` id is the payload is paused meanwhile.
 pub(crate) const PAUSE: u8 = 12;
+/// As [`WAIT`], but without a pause between its steps: it has a permit of the tasks meanwhile.
+pub(crate) const SPIN: u8 = 13;
 /// Closes the connection.
 pub(crate) const QUIT: u8 = 0x20;
 /// Closes the connection with the payload, a text, as the reason.
@@ -104,6 +106,8 @@ enum BlobStep {
     Echo(Vec<u8>),
     /// An echo that waits for a permit.
     Wait(Vec<u8>),
+    /// An echo that waits for a permit without an output.
+    Spin(Vec<u8>),
     /// A list whose parts of `bytes` bytes are made one by one.
     List {
         next: u32,
@@ -235,6 +239,10 @@ impl Protocol for BlobProtocol {
                 server.forwarded_calls.fetch_add(1, Ordering::SeqCst);
                 task(BlobStep::Wait(payload.to_vec()))
             }
+            SPIN => {
+                server.forwarded_calls.fetch_add(1, Ordering::SeqCst);
+                task(BlobStep::Spin(payload.to_vec()))
+            }
             ECHO_ON_POOL => task(BlobStep::Echo(payload.to_vec())),
             SUBSCRIBE => {
                 let filter = Filter::Exact(ExactKey::from(payload));
@@ -283,6 +291,15 @@ impl SessionTask for BlobTask {
                     false => BlobStep::Wait(payload),
                 };
                 (vec![SessionOutput::Backoff], Some(Self { server, head, step }))
+            }
+            BlobStep::Spin(payload) => {
+                let permit = server.forwarded.try_acquire();
+                let is_permitted = permit.map(|permit| permit.forget()).is_ok();
+                let step = match is_permitted {
+                    true => BlobStep::Echo(payload),
+                    false => BlobStep::Spin(payload),
+                };
+                (Vec::new(), Some(Self { server, head, step }))
             }
             BlobStep::List { next, parts, bytes } => {
                 server.list_parts.fetch_add(1, Ordering::SeqCst);

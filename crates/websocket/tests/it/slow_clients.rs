@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Message};
 use websocket::Config;
 
 use crate::blob_protocol::{
-    BlobProtocol, ECHO, FORWARD, STORE, SUBSCRIBE, WAIT, list_request, request,
+    BlobProtocol, ECHO, ECHO_ON_POOL, FORWARD, SPIN, STORE, SUBSCRIBE, WAIT, list_request, request,
 };
 use crate::world::{World, config, exchange, frame, header};
 
@@ -53,6 +53,29 @@ async fn close_by_publishing(call: Option<u8>) {
     let reason = "too slow: 10 messages were waiting (pubsub.queue_messages_max)".to_owned();
     assert_eq!(client.read_close().await, (1008, reason));
     drop(client);
+    world.wait_until_empty().await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_during_its_task_delays_no_task_of_another() {
+    let config = Config { set_tasks_max: 1, write_timeout_ms: 3_600_000, ..config() };
+    let world = World::start(config).await;
+    let mut slow = world.connect().await;
+    let blob = vec![7; 4_000];
+    slow.call(SUBSCRIBE, &blob).await;
+    slow.send(Bytes::from(request(1, SPIN, b""))).await;
+    world.wait_until(|_| world.server.forwarded_calls.load(Ordering::SeqCst) == 1).await;
+    let mut published = 0;
+    while world.server.stats().unwritten_bytes == 0 {
+        BlobProtocol::publish(&world.server, &blob, false);
+        published += 1;
+        assert!(published < 16_000, "the socket accepts everything");
+        tokio::task::yield_now().await;
+    }
+    world.server.forwarded.add_permits(1);
+    let mut other = world.connect().await;
+    assert_eq!(other.call(ECHO_ON_POOL, b"other").await, b"other");
+    drop((slow, other));
     world.wait_until_empty().await;
 }
 
