@@ -136,6 +136,12 @@ async fn accept(listener: TcpListener, server: SocketAddr, controls: Arc<Control
 async fn serve(client: TcpStream, server: SocketAddr, controls: Arc<Controls>) {
     let mut closes = controls.closes.subscribe();
     let Ok(server) = TcpStream::connect(server).await else { return };
+    // As both ends do. Otherwise a short message would wait for an acknowledgement, some 40 ms.
+    for socket in [&client, &server] {
+        if socket.set_nodelay(true).is_err() {
+            return;
+        }
+    }
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let pumps = async {

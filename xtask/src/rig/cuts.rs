@@ -45,6 +45,8 @@ impl Wire {
 
 fn pass_on(one: &TcpStream, two: &TcpStream, connections: &Connections) -> Result<()> {
     for (from, to) in [(one, two), (two, one)] {
+        // As both ends do. Otherwise a short message would wait for an acknowledgement, some 40 ms.
+        to.set_nodelay(true)?;
         let mut from = from.try_clone()?;
         let mut to = to.try_clone()?;
         std::thread::spawn(move || {
