@@ -41,14 +41,14 @@ struct Connected {
     notifications: Receiver<Notification>,
 }
 
-/// The sum of the notifications.
+/// The sum of the notifications. It does not depend on their order: three tasks of kaspa-wrpc-client's notifier compete
+/// for the notifications of a connection, and may swap them. The rig's own subscribers check the order.
 struct NotifiedState {
-    /// The UTXOs at the subscription with all changes.
-    utxos: Utxos,
-    /// The last score; `None` before the first notification.
+    /// How often each UTXO was there at the subscription and added since, less the times it was removed: by outpoint and
+    /// value in JSON. Zeros are removed.
+    counts: BTreeMap<(String, String), i64>,
+    /// The highest score; `None` before the first notification.
     daa_score: Option<u64>,
-    /// UTXOs that were added although they were there, or removed although they were not.
-    contradictions: u64,
 }
 
 #[tokio::main]
@@ -68,8 +68,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     client.start_notify(listener, VirtualDaaScoreChangedScope {}.into()).await?;
     tokio::time::sleep(SUBSCRIBE_TIME).await;
     // Nothing changes between the subscription and the list: the rig starts the program at a quiet time.
-    let utxos = by_outpoint(&client.get_utxos_by_addresses(addresses.clone()).await?)?;
-    let mut state = NotifiedState { utxos, daa_score: None, contradictions: 0 };
+    let utxos = client.get_utxos_by_addresses(addresses.clone()).await?;
+    let mut state = NotifiedState { counts: BTreeMap::new(), daa_score: None };
+    state.count(&utxos, 1)?;
     for line in io::stdin().lines() {
         line?;
         while let Ok(notification) = notifications.try_recv() {
@@ -126,9 +127,9 @@ async fn report(
         "getBlockDagInfo": client.get_block_dag_info().await?,
         "getUtxosByAddresses": by_outpoint(&utxos)?,
         "getBalanceByAddress": balances,
-        "utxosChanged": state.utxos,
+        "utxosChanged": state.utxos()?,
         "virtualDaaScoreChanged": state.daa_score,
-        "contradictions": state.contradictions,
+        "contradictions": state.contradictions(),
     }))
 }
 
@@ -136,21 +137,44 @@ impl NotifiedState {
     fn apply(&mut self, notification: &Notification) -> serde_json::Result<()> {
         match notification {
             Notification::UtxosChanged(changed) => {
-                for (outpoint, utxo) in by_outpoint(&changed.removed)? {
-                    let removed = self.utxos.remove(&outpoint);
-                    self.contradictions += u64::from(removed != Some(utxo));
-                }
-                for (outpoint, utxo) in by_outpoint(&changed.added)? {
-                    let former = self.utxos.insert(outpoint, utxo);
-                    self.contradictions += u64::from(former.is_some());
-                }
+                self.count(&changed.removed, -1)?;
+                self.count(&changed.added, 1)?;
             }
             Notification::VirtualDaaScoreChanged(changed) => {
-                self.daa_score = Some(changed.virtual_daa_score);
+                self.daa_score = self.daa_score.max(Some(changed.virtual_daa_score));
             }
             _ => {}
         }
         Ok(())
+    }
+
+    fn count(
+        &mut self,
+        entries: &[RpcUtxosByAddressesEntry],
+        times: i64,
+    ) -> serde_json::Result<()> {
+        for (outpoint, utxo) in by_outpoint(entries)? {
+            let key = (outpoint, utxo.to_string());
+            let count = self.counts.entry(key.clone()).or_default();
+            *count += times;
+            if *count == 0 {
+                self.counts.remove(&key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the UTXOs that are there.
+    fn utxos(&self) -> serde_json::Result<Utxos> {
+        let present = self.counts.iter().filter(|(_, count)| **count > 0);
+        present
+            .map(|((outpoint, utxo), _)| Ok((outpoint.clone(), serde_json::from_str(utxo)?)))
+            .collect()
+    }
+
+    /// Returns the number of UTXOs that were added or removed too often.
+    fn contradictions(&self) -> usize {
+        self.counts.values().filter(|count| **count != 1).count()
     }
 }
 
