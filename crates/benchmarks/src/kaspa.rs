@@ -40,8 +40,8 @@ const RECORD_BYTES_MAX: f64 = 400.0;
 /// at depth 100."
 const VIRTUAL_GROWTH_MAX: f64 = 3.0;
 const ROOT_GROWTH_MAX: f64 = 12.0;
-/// "A virtual block of 750 UTXOs created and 750 spent: at most 15 ms of CPU, notifications not included." It is
-/// measured at the default depth of 100 blocks; the growth at 1,000 has a bar of its own.
+/// "A virtual block of 750 UTXOs created and 750 spent: at most 15 ms of CPU, notifications not included." The issue
+/// names no depth, so it is measured at the greatest one, 1,000 blocks.
 const VIRTUAL_MS_MAX: f64 = 15.0;
 /// "Ten chain blocks and 2,000 transactions a second, verified: at most 0.25 core."
 const VERIFIED_CORES_MAX: f64 = 0.25;
@@ -138,8 +138,7 @@ fn measure_depth(is_toy: bool) -> Result<()> {
     let growth = |name: &str| -> Result<f64> {
         Ok(metrics.get(&format!("{name}_deep"))? / metrics.get(&format!("{name}_shallow"))?)
     };
-    let virtual_ms =
-        metrics.get("virtual_ms_shallow")?.max(metrics.get("other_virtual_ms_shallow")?);
+    let virtual_ms = metrics.get("virtual_ms_deep")?.max(metrics.get("other_virtual_ms_deep")?);
     let virtual_growth = growth("virtual_ms")?.max(growth("other_virtual_ms")?);
     at_most("kaspa_virtual_cpu", virtual_ms, "ms", VIRTUAL_MS_MAX);
     at_most("kaspa_virtual_growth", virtual_growth, "x", VIRTUAL_GROWTH_MAX);
