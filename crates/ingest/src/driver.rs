@@ -226,7 +226,7 @@ impl Running {
                 let created = created.map_err(|err| lines.report(&err));
                 Finished::Outcome(Outcome::GenerationCreated(created))
             }),
-            Action::AskTail => self.with_log(|log| async move {
+            Action::ReadTail => self.with_log(|log| async move {
                 let tail = log.tail().await.map_err(|err| lines.report(&err));
                 Outcome::TailRead(tail)
             }),

@@ -211,7 +211,7 @@ impl Plan {
             Phase::Unchecked => Action::CheckChain,
             Phase::Seeking => Action::FindGeneration,
             Phase::Connecting { generation } => Action::OpenGeneration(*generation),
-            Phase::Measuring { .. } => Action::AskTail,
+            Phase::Measuring { .. } => Action::ReadTail,
             Phase::Recovering(_) => self.next_recovering_action(now),
             Phase::Following(_) => self.next_following_action(now),
             Phase::Opening(_) => self.next_opening_action(now),

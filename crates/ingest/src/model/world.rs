@@ -314,7 +314,7 @@ impl World {
                 let created = ready(space.create_generation(generation)).map(drop).map_err(drop);
                 Some(Outcome::GenerationCreated(created))
             }
-            Action::AskTail => {
+            Action::ReadTail => {
                 let log = log.expect("the log is open");
                 Some(Outcome::TailRead(ready(log.tail()).map_err(drop)))
             }

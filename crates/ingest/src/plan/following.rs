@@ -83,8 +83,8 @@ impl Plan {
             return Action::Read(following.stream.position());
         }
         if following.needs_tail {
-            following.tail_asked_at = following.chain.position();
-            return Action::AskTail;
+            following.tail_requested_at = following.chain.position();
+            return Action::ReadTail;
         }
         let search_at = following.searched_at + GENERATION_INTERVAL;
         if now.elapsed >= search_at {
