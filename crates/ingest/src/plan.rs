@@ -11,11 +11,11 @@ mod action;
 mod comparisons;
 mod disagreement;
 mod following;
+mod handled_reports;
 mod next_generation;
 mod opening;
 mod phase;
 mod recovering;
-mod report_book;
 mod reports;
 mod silence;
 #[cfg(test)]
@@ -32,9 +32,9 @@ pub(crate) use self::action::{
     LoggedBlock, Notice, Outcome, REPORT_OUTCOMES, ReadFailure, ReportOutcome,
 };
 use self::comparisons::Comparisons;
+use self::handled_reports::HandledReports;
 use self::phase::{Phase, Rejoin};
 pub(crate) use self::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
-use self::report_book::ReportBook;
 pub(crate) use self::silence::SILENCE_MAX;
 use self::silence::{Silence, SilenceChange};
 use crate::log_chain::Damage;
@@ -130,7 +130,7 @@ pub(crate) struct Plan {
     /// The snapshots of the cluster when this ingester started.
     snapshots: Option<FoundSnapshots>,
     /// The reports of the followed generation, and the snapshots that they require.
-    reports: ReportBook,
+    reports: HandledReports,
     comparisons: Comparisons,
     /// A difference that the leader of the log is not informed of.
     difference: Option<BlockDifference>,
@@ -160,7 +160,7 @@ impl Plan {
             last_number: 0,
             last_term: 0,
             snapshots: None,
-            reports: ReportBook::default(),
+            reports: HandledReports::default(),
             comparisons: Comparisons::default(),
             difference: None,
             rejoin: None,
