@@ -33,7 +33,7 @@ pub(crate) use self::action::{
 };
 use self::comparisons::Comparisons;
 use self::handled_reports::HandledReports;
-use self::phase::{Phase, Rejoin};
+use self::phase::{GenerationRejoin, Phase};
 pub(crate) use self::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
 pub(crate) use self::silence::SILENCE_MAX;
 use self::silence::{Silence, SilenceChange};
@@ -134,8 +134,8 @@ pub(crate) struct Plan {
     comparisons: Comparisons,
     /// A difference that the leader of the log is not informed of.
     difference: Option<BlockDifference>,
-    /// The generation that was given up at a damage.
-    rejoin: Option<Rejoin>,
+    /// The generation that was abandoned at a damage.
+    rejoin: Option<GenerationRejoin>,
     silence: Silence,
     /// Damaged records since the last whole one.
     damages: u32,

@@ -78,7 +78,7 @@ impl Recovering {
 }
 
 /// A generation that is recovered again from behind a damage, while another ingester appends to it.
-pub(super) struct Rejoin {
+pub(super) struct GenerationRejoin {
     pub(super) generation: u64,
     /// The damaged message.
     pub(super) damaged: u64,
