@@ -8,7 +8,7 @@
 //! Not here: I/O, tasks and the clock (`driver`). Time is an argument.
 
 mod action;
-mod comparisons;
+mod compared_blocks;
 mod disagreement;
 mod following;
 mod handled_reports;
@@ -31,7 +31,7 @@ pub(crate) use self::action::{
     Action, AppendFailure, BlockDifference, CheckedReport, FoundSnapshots, Input, KnownSnapshot,
     LoggedBlock, Notice, Outcome, REPORT_OUTCOMES, ReadFailure, ReportOutcome,
 };
-use self::comparisons::Comparisons;
+use self::compared_blocks::ComparedBlocks;
 use self::handled_reports::HandledReports;
 use self::phase::{GenerationRejoin, Phase};
 pub(crate) use self::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
@@ -131,7 +131,7 @@ pub(crate) struct Plan {
     snapshots: Option<FoundSnapshots>,
     /// The reports of the followed generation, and the snapshots that they require.
     reports: HandledReports,
-    comparisons: Comparisons,
+    compared_blocks: ComparedBlocks,
     /// A difference that the leader of the log is not informed of.
     difference: Option<BlockDifference>,
     /// The generation that was abandoned at a damage.
@@ -161,7 +161,7 @@ impl Plan {
             last_term: 0,
             snapshots: None,
             reports: HandledReports::default(),
-            comparisons: Comparisons::default(),
+            compared_blocks: ComparedBlocks::default(),
             difference: None,
             rejoin: None,
             silence: Silence::default(),

@@ -40,7 +40,7 @@ impl Plan {
         }
         let generation = following.generation;
         self.rejoin = None;
-        self.comparisons.start(generation, following.chain.last_number());
+        self.compared_blocks.start_after_record(generation, following.chain.last_number());
         let blocks = self.own.items().filter(|item| item.kind == ItemKind::Block);
         let keys: Vec<BlockKey> = blocks.map(|item| item.key).collect();
         self.phase = Phase::Following(Box::new(following));

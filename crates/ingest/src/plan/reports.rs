@@ -10,7 +10,7 @@
 
 use cluster_snapshot::fault_reports::{FaultReport, FaultScope};
 
-use super::comparisons::Comparison;
+use super::compared_blocks::Comparison;
 use super::phase::Phase;
 use super::{CheckedReport, KnownSnapshot, Notice, Now, Plan, ReportOutcome};
 use crate::scan::ScanResult;
@@ -44,7 +44,7 @@ impl Plan {
     fn find_outcome(&mut self, checked: &CheckedReport, now: Now) -> Option<ReportOutcome> {
         let FaultReport { sequence, what, .. } = &checked.report;
         if checked.is_difference() {
-            self.comparisons.note_comparison(sequence.saturating_add(1), false);
+            self.compared_blocks.note_comparison(sequence.saturating_add(1), false);
             return Some(ReportOutcome::Disagreement);
         }
         match FaultScope::from_fault(what) {
@@ -78,7 +78,7 @@ impl Plan {
     fn check_content(&mut self, report: &FaultReport) -> ReportOutcome {
         let newest = self.followed_log().map_or(0, |log| log.record);
         let FaultReport { sequence, record, .. } = *report;
-        match self.comparisons.find(sequence, record.min(newest)) {
+        match self.compared_blocks.compare_up_to(sequence, record.min(newest)) {
             Comparison::Different => {
                 self.reports.need_snapshot(sequence);
                 ReportOutcome::Different
@@ -98,7 +98,7 @@ impl Plan {
     /// Notes a snapshot of the followed generation, of this ingester or of a replica.
     pub(super) fn note_snapshot(&mut self, snapshot: KnownSnapshot) {
         let KnownSnapshot { generation, position } = snapshot;
-        self.comparisons.note_snapshot(generation, position);
+        self.compared_blocks.note_snapshot(generation, position);
         if let Phase::Following(following) = &self.phase
             && following.generation == generation
         {
