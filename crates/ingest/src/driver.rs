@@ -23,10 +23,11 @@ use crate::own_chain::OwnEvent;
 use crate::plan::{
     Action, AppendFailure, Input, KnownSnapshot, Now, Outcome, Plan, ReadFailure, SnapshotRequest,
 };
+use crate::snapshot_pace::SnapshotCause;
 use crate::status::{IngestStatus, StatusValues};
 use crate::time_limit::TimeLimit;
 use crate::upkeep::{
-    DueSnapshot, SnapshotCause, Upkeep, UpkeepConfig, UpkeepContext, UpkeepEvent, UpkeepFindings,
+    DueSnapshot, Upkeep, UpkeepConfig, UpkeepContext, UpkeepEvent, UpkeepFindings,
 };
 
 /// Own events that are handled before the next operation is planned.
