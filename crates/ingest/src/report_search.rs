@@ -206,21 +206,13 @@ mod tests {
     use replicated_log::memory::MemoryLogSpace;
 
     use super::*;
+    use crate::model::report::fault_report;
 
     const CLUSTER: &str = "test";
     const GENERATION: u64 = 3;
 
     async fn store_report(depot: &Depot, generation: u64, sequence: u64) {
-        let report = FaultReport {
-            cluster: CLUSTER.to_owned(),
-            generation,
-            sequence,
-            record: 1,
-            slot: 1,
-            confirmed: 1,
-            what: "no_sum".to_owned(),
-            made_at_ms: 1,
-        };
+        let report = fault_report(generation, sequence, "no_sum");
         depot.put_new(&report.key(), report.to_text().into()).await.expect("it is stored");
     }
 
