@@ -30,9 +30,9 @@ const SUFFIX: &str = ".hyh";
 /// The directory of an archive's holes. Epochs, which are numbers, sort before it.
 const DIR: &str = "holes";
 /// Bytes of a hole that are read: it has about 300.
-const BYTES_MAX: usize = 4_096;
+const HOLE_BYTES_MAX: usize = 4_096;
 /// Epochs in which the objects of one hole are listed. The blocks of a longer hole are in no log.
-const EPOCHS_MAX: u64 = 64;
+const LISTED_EPOCHS_MAX: u64 = 64;
 
 /// The name of a hole's object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,8 +98,8 @@ impl ArchiveHoleKey {
 }
 
 impl HoleEnd {
-    /// Returns the parent of a block.
-    pub(super) fn parent_of(block: &Block) -> Self {
+    /// Creates the end of a hole from the block after it, whose parent it is.
+    pub(super) fn from_child(block: &Block) -> Self {
         Self {
             slot: block.parent.slot,
             blockhash: block.previous_blockhash,
@@ -107,15 +107,16 @@ impl HoleEnd {
         }
     }
 
-    /// Whether a block is this one, follows it, or is before it. A block of another chain is not.
-    pub(super) fn is_on_chain_of(&self, block: &Block) -> bool {
+    /// Whether an archive may have a block: it is this one, follows it, or is before it. A block of another chain is
+    /// refused.
+    pub(super) fn allows(&self, block: &Block) -> bool {
         if block.id.slot < self.slot {
             return true;
         }
         if block.id.slot == self.slot {
             return block.blockhash == self.blockhash && block.bank_hash == self.bank_hash;
         }
-        block.parent.slot > self.slot || Self::parent_of(block) == *self
+        block.parent.slot > self.slot || Self::from_child(block) == *self
     }
 }
 
@@ -215,7 +216,7 @@ pub async fn list_holes(depot: &Depot, cluster: &str) -> Result<Vec<ArchiveHoleK
 ///
 /// The store failed, or the object is damaged or of another version.
 pub async fn read_hole(depot: &Depot, key: &ArchiveHoleKey) -> Result<ArchiveHole, ArchiveError> {
-    let bytes = match depot.get(&key.key, BYTES_MAX).await {
+    let bytes = match depot.get(&key.key, HOLE_BYTES_MAX).await {
         Err(DepotError::TooLong { .. }) => {
             return Err(ArchiveError::Damaged { key: key.key.clone(), what: "length" });
         }
@@ -236,7 +237,7 @@ pub async fn list_open_slots(
 ) -> Result<Vec<RangeInclusive<Slot>>, ArchiveError> {
     let mut objects: Vec<ArchiveObject> = Vec::new();
     let first = schedule.get_epoch(hole.first);
-    let last = schedule.get_epoch(hole.last).min(first.saturating_add(EPOCHS_MAX));
+    let last = schedule.get_epoch(hole.last).min(first.saturating_add(LISTED_EPOCHS_MAX));
     for epoch in first..=last {
         objects.extend(list_epoch(depot, &hole.cluster, epoch).await?);
     }
