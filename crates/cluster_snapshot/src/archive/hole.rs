@@ -22,10 +22,10 @@ use store::{ByteReader, ByteWriter, DecodeError};
 
 use super::error::ArchiveError;
 use super::object::{ArchiveObject, CoveredSlots, cluster_dir, list_epoch};
+use crate::final_digest::{FrameFault, append_digest, strip_magic_and_digest};
 
 const VERSION: u16 = 1;
 const MAGIC: &[u8; 4] = b"HYSH";
-const DIGEST_BYTES: usize = 32;
 const SUFFIX: &str = ".hyh";
 /// The directory of an archive's holes. Epochs, which are numbers, sort before it.
 const DIR: &str = "holes";
@@ -148,20 +148,17 @@ impl ArchiveHole {
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.encode();
-        let digest = blake3::hash(&bytes);
-        bytes.extend(digest.as_bytes());
+        append_digest(&mut bytes);
         bytes
     }
 
     fn from_bytes(bytes: &[u8], named: &ArchiveHoleKey) -> Result<Self, ArchiveError> {
         let key = &named.key;
         let damaged = |what| ArchiveError::Damaged { key: key.clone(), what };
-        let split = bytes.split_last_chunk::<DIGEST_BYTES>();
-        let (encoded, digest) = split.ok_or_else(|| damaged("length"))?;
-        let body = encoded.strip_prefix(MAGIC).ok_or_else(|| damaged("start"))?;
-        if blake3::hash(encoded).as_bytes() != digest {
-            return Err(damaged("digest"));
-        }
+        let body = strip_magic_and_digest(bytes, MAGIC).map_err(|fault| match fault {
+            FrameFault::Magic => damaged("start"),
+            FrameFault::Digest => damaged("digest"),
+        })?;
         let mut from = ByteReader::new(body);
         let found = from.u16("version").map_err(ArchiveError::decode_error(key))?;
         if found != VERSION {
