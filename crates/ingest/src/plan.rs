@@ -17,6 +17,8 @@ mod opening;
 mod phase;
 mod recovering;
 mod reports;
+mod responses;
+mod seeking;
 mod silence;
 #[cfg(test)]
 mod tests;
@@ -36,7 +38,7 @@ use self::handled_reports::HandledReports;
 use self::phase::{GenerationRejoin, Phase};
 pub(crate) use self::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
 pub(crate) use self::silence::SILENCE_MAX;
-use self::silence::{Silence, SilenceChange};
+use self::silence::Silence;
 use crate::log_chain::Damage;
 use crate::own_chain::{OwnChain, OwnEvent, OwnStart};
 
@@ -328,64 +330,6 @@ impl Plan {
         }
     }
 
-    fn end_check(&mut self, result: Result<Option<FoundSnapshots>, ()>, now: Now) {
-        let own = self.config.genesis_hash;
-        let Ok(snapshots) = result else { return self.delay(now) };
-        let other = snapshots.map(|it| it.genesis_hash).filter(|found| *found != own);
-        if let Some(found) = other {
-            return self.stop(format!(
-                "the log is of the chain with the genesis hash {found}, and this node's has {own}: \
-                 choose another --log-cluster"
-            ));
-        }
-        self.snapshots = snapshots;
-        self.phase = Phase::Seeking;
-    }
-
-    fn end_search(&mut self, result: Result<Option<u64>, ()>, now: Now) {
-        let Ok(newest) = result else { return self.delay(now) };
-        match &mut self.phase {
-            Phase::Following(following) => {
-                following.note_search(now.elapsed);
-                if newest.is_none_or(|newest| newest <= following.generation) {
-                    return;
-                }
-            }
-            Phase::Opening(_) => return self.end_opening_search(newest),
-            _ => {}
-        }
-        let logged = self.snapshots.and_then(|it| it.logged_generation);
-        match newest {
-            Some(generation) if logged <= Some(generation) => self.connect(generation),
-            None if logged.is_none() => {
-                self.open_generation(0, "the cluster has no log yet".into())
-            }
-            // Its messages are lost, and those of older generations are not the newest ones.
-            _ => self.open_generation(0, "the newest generation of the log was deleted".into()),
-        }
-    }
-
-    fn end_connection(&mut self, result: Result<(), ()>, now: Now) {
-        match (&self.phase, result) {
-            (Phase::Opening(_), result) => self.end_opened_generation(result, now),
-            (Phase::Connecting { generation }, Ok(())) => {
-                self.phase = Phase::Measuring { generation: *generation };
-            }
-            // It may have been removed since.
-            _ => {
-                self.phase = Phase::Seeking;
-                self.delay(now);
-            }
-        }
-    }
-
-    /// Follows another generation. The log of the current one is forgotten, its numbers and terms are not.
-    fn connect(&mut self, generation: u64) {
-        self.note_numbers();
-        self.own.unpin();
-        self.phase = Phase::Connecting { generation };
-    }
-
     /// Appends nothing more.
     fn stop(&mut self, reason: String) {
         self.phase = Phase::Stopped;
@@ -401,52 +345,6 @@ impl Plan {
             self.counters.damages[kind] += 1;
         }
         self.notices.push(Notice::Damaged(damage));
-    }
-
-    /// Notes whether the log has responded to an operation.
-    fn note_outcome(&mut self, outcome: &Outcome, now: Now) {
-        let has_response = match outcome {
-            // A reader is opened without a request, and the store is not the log.
-            Outcome::ReaderOpened(Ok(()))
-            | Outcome::ViewRetained(_)
-            | Outcome::SnapshotWritten(_) => return self.silence.end_operation(),
-            Outcome::Appended(result) => {
-                let change = match result {
-                    Err(AppendFailure::Unknown) => self.silence.note_append_failure(now.elapsed),
-                    _ => self.silence.note_progress(now.elapsed),
-                };
-                self.silence.end_operation();
-                return self.note_silence_change(change);
-            }
-            Outcome::ChainChecked(result) => result.is_ok(),
-            Outcome::GenerationFound(result) => result.is_ok(),
-            Outcome::TailRead(result) => result.is_ok(),
-            Outcome::GenerationOpened(result)
-            | Outcome::ReaderOpened(result)
-            | Outcome::GenerationCreated(result) => result.is_ok(),
-        };
-        self.note_response(has_response, now);
-        self.silence.end_operation();
-    }
-
-    /// Notes whether the log has responded to anything other than an append.
-    fn note_response(&mut self, has_response: bool, now: Now) {
-        let change = match has_response {
-            true => self.silence.note_response(now.elapsed),
-            false => self.silence.note_failure(now.elapsed),
-        };
-        self.note_silence_change(change);
-    }
-
-    fn note_silence_change(&mut self, change: Option<SilenceChange>) {
-        match change {
-            Some(SilenceChange::Started) => {
-                self.counters.silences += 1;
-                self.notices.push(Notice::Silent);
-            }
-            Some(SilenceChange::Ended { after }) => self.notices.push(Notice::Responds { after }),
-            None => {}
-        }
     }
 
     fn note_read_failure(&mut self, failure: ReadFailure) {
