@@ -49,18 +49,21 @@ pub(crate) struct Driver {
     pub(crate) unix_ms: fn() -> u64,
 }
 
+/// An operation that is under way.
+type Operation = BoxFuture<'static, FinishedOperation>;
+
 /// The result of an operation. Its handles are the driver's.
-enum Finished {
+enum FinishedOperation {
     Outcome(Outcome),
     Log(Result<Arc<dyn Log>, LogError>),
     Reader(Result<Box<dyn LogReader>, LogError>),
 }
 
 /// The operations of a driver, and its position in time.
-struct Running {
+struct RunningDriver {
     driver: Driver,
     started_at: Instant,
-    operation: Option<BoxFuture<'static, Finished>>,
+    operation: Option<Operation>,
     log: Option<Arc<dyn Log>>,
     reader: Option<Box<dyn LogReader>>,
     upkeep: Upkeep,
@@ -69,9 +72,9 @@ struct Running {
 }
 
 /// An input of the task.
-enum Step {
+enum DriverInput {
     Own(Option<OwnEvent>),
-    Finished(Finished),
+    Finished(FinishedOperation),
     Message(Result<StoredMessage, ReadError>),
     Upkeep(UpkeepEvent),
     Time,
@@ -90,7 +93,7 @@ impl Driver {
             max_age: self.upkeep.max_age,
             unix_ms: self.unix_ms,
         };
-        let mut running = Running {
+        let mut running = RunningDriver {
             upkeep: Upkeep::new(self.upkeep.interval, context),
             driver: self,
             started_at: Instant::now(),
@@ -113,29 +116,31 @@ impl Driver {
             if is_drained || running.is_stopped {
                 break;
             }
-            let step = tokio::select! {
-                event = own.recv(), if has_ledger => Step::Own(event),
-                finished = wait_for(&mut running.operation), if running.operation.is_some() => {
-                    Step::Finished(finished)
+            let input = tokio::select! {
+                event = own.recv(), if has_ledger => DriverInput::Own(event),
+                finished = wait_for_operation(&mut running.operation),
+                    if running.operation.is_some() =>
+                {
+                    DriverInput::Finished(finished)
                 }
                 message = next_message(&mut running.reader), if running.reader.is_some() => {
-                    Step::Message(message)
+                    DriverInput::Message(message)
                 }
                 event = running.upkeep.next_event(), if running.upkeep.is_busy() => {
-                    Step::Upkeep(event)
+                    DriverInput::Upkeep(event)
                 }
-                () = wait_for_time(wait_until) => Step::Time,
+                () = wait_for_time(wait_until) => DriverInput::Time,
                 () = wait_for_time(drain_until) => break,
-                _ = &mut end, if drain_until.is_none() => Step::End,
+                _ = &mut end, if drain_until.is_none() => DriverInput::End,
             };
-            match step {
-                Step::Own(Some(event)) => running.handle_own(event, &mut own),
-                Step::Own(None) => has_ledger = false,
-                Step::Finished(finished) => running.finish(finished),
-                Step::Message(message) => running.handle_message(message),
-                Step::Upkeep(event) => running.handle_upkeep(event),
-                Step::Time => {}
-                Step::End => drain_until = Some(Instant::now() + running.driver.drain),
+            match input {
+                DriverInput::Own(Some(event)) => running.handle_own(event, &mut own),
+                DriverInput::Own(None) => has_ledger = false,
+                DriverInput::Finished(finished) => running.finish_operation(finished),
+                DriverInput::Message(message) => running.handle_message(message),
+                DriverInput::Upkeep(event) => running.handle_upkeep(event),
+                DriverInput::Time => {}
+                DriverInput::End => drain_until = Some(Instant::now() + running.driver.drain),
             }
         }
         running.update_status();
@@ -144,7 +149,7 @@ impl Driver {
 }
 
 /// Waits for the operation, and removes it.
-async fn wait_for(operation: &mut Option<BoxFuture<'static, Finished>>) -> Finished {
+async fn wait_for_operation(operation: &mut Option<Operation>) -> FinishedOperation {
     let finished = match operation {
         Some(running) => running.await,
         None => std::future::pending().await,
@@ -167,7 +172,7 @@ async fn wait_for_time(time: Option<Instant>) {
     }
 }
 
-impl Running {
+impl RunningDriver {
     fn now(&self) -> Now {
         Now { elapsed: self.started_at.elapsed(), unix_ms: (self.driver.unix_ms)() }
     }
@@ -186,7 +191,7 @@ impl Running {
             Action::Wait(Some(until)) => return self.started_at.checked_add(until),
             Action::Stop => self.is_stopped = true,
             Action::Read(after) => self.start_reader(after),
-            other => self.operation = Some(self.operation(other, now)),
+            other => self.operation = Some(self.create_operation(other, now)),
         }
         if let Some(limit) = limit {
             self.limit_operation(limit);
@@ -204,28 +209,29 @@ impl Running {
                 Ok(finished) => finished,
                 Err(_) => {
                     lines.report(&limit.to_error(&log_name));
-                    Finished::Outcome(limit.outcome)
+                    FinishedOperation::Outcome(limit.outcome)
                 }
             }
         }));
     }
 
-    fn operation(&mut self, action: Action, now: Now) -> BoxFuture<'static, Finished> {
+    fn create_operation(&mut self, action: Action, now: Now) -> Operation {
         let space = Arc::clone(&self.driver.space);
         let lines = self.lines.clone();
         match action {
             Action::CheckChain => self.check_chain(),
             Action::FindGeneration => Box::pin(async move {
                 let found = space.newest_generation().await.map_err(|err| lines.report(&err));
-                Finished::Outcome(Outcome::GenerationFound(found))
+                FinishedOperation::Outcome(Outcome::GenerationFound(found))
             }),
-            Action::OpenGeneration(generation) => {
-                Box::pin(async move { Finished::Log(space.open_generation(generation).await) })
-            }
+            Action::OpenGeneration(generation) => Box::pin(async move {
+                let opened = space.open_generation(generation).await;
+                FinishedOperation::Log(opened)
+            }),
             Action::CreateGeneration(generation) => Box::pin(async move {
                 let created = create_generation(&*space, generation).await;
                 let created = created.map_err(|err| lines.report(&err));
-                Finished::Outcome(Outcome::GenerationCreated(created))
+                FinishedOperation::Outcome(Outcome::GenerationCreated(created))
             }),
             Action::ReadTail => self.with_log(|log| async move {
                 let tail = log.tail().await.map_err(|err| lines.report(&err));
@@ -234,7 +240,7 @@ impl Running {
             Action::Append(batch) => self.append(*batch),
             Action::RetainView => {
                 let view = self.driver.snapshots.retain_view();
-                Box::pin(std::future::ready(Finished::Outcome(Outcome::ViewRetained(view))))
+                create_finished(Outcome::ViewRetained(view))
             }
             Action::WriteSnapshot(request) => {
                 self.upkeep.stop_snapshot();
@@ -246,22 +252,20 @@ impl Running {
     }
 
     /// Runs an operation on the open log. The plan starts none before it is open.
-    fn with_log<F>(&self, operation: impl FnOnce(Arc<dyn Log>) -> F) -> BoxFuture<'static, Finished>
+    fn with_log<F>(&self, operation: impl FnOnce(Arc<dyn Log>) -> F) -> Operation
     where
         F: Future<Output = Outcome> + Send + 'static,
     {
         match self.log.clone() {
             Some(log) => {
                 let outcome = operation(log);
-                Box::pin(async move { Finished::Outcome(outcome.await) })
+                Box::pin(async move { FinishedOperation::Outcome(outcome.await) })
             }
-            None => {
-                Box::pin(std::future::ready(Finished::Outcome(Outcome::GenerationOpened(Err(())))))
-            }
+            None => create_finished(Outcome::GenerationOpened(Err(()))),
         }
     }
 
-    fn check_chain(&self) -> BoxFuture<'static, Finished> {
+    fn check_chain(&self) -> Operation {
         let space = Arc::clone(&self.driver.space);
         let snapshots = self.driver.snapshots.clone();
         let allow_data_loss = self.driver.allow_data_loss;
@@ -274,11 +278,11 @@ impl Running {
                     Err(())
                 }
             };
-            Finished::Outcome(Outcome::ChainChecked(checked))
+            FinishedOperation::Outcome(Outcome::ChainChecked(checked))
         })
     }
 
-    fn append(&self, batch: Batch) -> BoxFuture<'static, Finished> {
+    fn append(&self, batch: Batch) -> Operation {
         let status = Arc::clone(&self.driver.status);
         let lines = self.lines.clone();
         self.with_log(|log| async move {
@@ -289,7 +293,7 @@ impl Running {
         })
     }
 
-    fn write_snapshot(&self, request: SnapshotRequest, now: Now) -> BoxFuture<'static, Finished> {
+    fn write_snapshot(&self, request: SnapshotRequest, now: Now) -> Operation {
         let SnapshotRequest { generation, block, .. } = request;
         let slot = block.slot;
         tracing::info!(
@@ -302,30 +306,30 @@ impl Running {
         Box::pin(async move {
             let written = snapshots.write_opening(request, now.unix_ms).await;
             let written = written.map_err(|err| lines.report(&err));
-            Finished::Outcome(Outcome::SnapshotWritten(written))
+            FinishedOperation::Outcome(Outcome::SnapshotWritten(written))
         })
     }
 
     fn start_reader(&mut self, after: u64) {
         // The old one may have messages that the plan has seen, or does not need.
         self.reader = None;
-        let opening: BoxFuture<'static, Finished> = match self.log.clone() {
-            Some(log) => Box::pin(async move { Finished::Reader(log.read(after).await) }),
-            None => Box::pin(std::future::ready(Finished::Outcome(Outcome::ReaderOpened(Err(()))))),
+        let opening: Operation = match self.log.clone() {
+            Some(log) => Box::pin(async move { FinishedOperation::Reader(log.read(after).await) }),
+            None => create_finished(Outcome::ReaderOpened(Err(()))),
         };
         self.operation = Some(opening);
     }
 
-    fn finish(&mut self, finished: Finished) {
+    fn finish_operation(&mut self, finished: FinishedOperation) {
         let lines = self.lines.clone();
         let outcome = match finished {
-            Finished::Outcome(outcome) => outcome,
-            Finished::Log(opened) => {
+            FinishedOperation::Outcome(outcome) => outcome,
+            FinishedOperation::Log(opened) => {
                 self.reader = None;
                 let opened = opened.map_err(|err| lines.report(&err));
                 Outcome::GenerationOpened(opened.map(|log| self.log = Some(log)))
             }
-            Finished::Reader(opened) => {
+            FinishedOperation::Reader(opened) => {
                 let opened = opened.map_err(|err| lines.report(&err));
                 Outcome::ReaderOpened(opened.map(|reader| self.reader = Some(reader)))
             }
@@ -482,6 +486,11 @@ impl Running {
             tracing::warn!(items, "the log lacks blocks or marks of this ledger at its end");
         }
     }
+}
+
+/// Creates an operation that has finished.
+fn create_finished(outcome: Outcome) -> Operation {
+    Box::pin(std::future::ready(FinishedOperation::Outcome(outcome)))
 }
 
 fn append_failure(err: AppendError, lines: &ErrorLines) -> AppendFailure {
