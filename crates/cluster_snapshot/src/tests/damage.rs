@@ -4,6 +4,7 @@ use depot::DepotError;
 
 use super::*;
 use crate::ManifestError;
+use crate::final_digest::append_digest;
 
 #[tokio::test]
 async fn every_damage_is_named_and_the_snapshot_before_stays_loadable() {
@@ -60,8 +61,7 @@ async fn a_manifest_of_another_version_cluster_or_block_is_named() {
     let manifest = write(&depot, &source).await.expect("it is written");
     let seal = |mut bytes: Vec<u8>| {
         bytes.truncate(bytes.len() - 32);
-        let digest = blake3::hash(&bytes);
-        bytes.extend(digest.as_bytes());
+        append_digest(&mut bytes);
         bytes
     };
     let mut newer = manifest.to_bytes();
