@@ -198,7 +198,7 @@ async fn list_slots(depot: &Depot) -> Vec<Slot> {
     keys.iter().map(|key| key.slot).collect()
 }
 
-/// Writes a snapshot with another place in the log.
+/// Writes a snapshot with another position in the log.
 async fn write_at(depot: &Depot, slot: Slot, change: impl FnOnce(&mut SnapshotFacts)) {
     let mut source = source(slot, slot, 30);
     change(&mut source.facts);
