@@ -12,6 +12,7 @@ mod client;
 mod connection;
 mod endpoint;
 mod error;
+mod quick_ack_socket;
 mod server;
 mod shorten;
 mod socket;

@@ -3,7 +3,7 @@
 //! Shape: connecting is the TCP handshake, and the TLS handshake if the URL has https. After that
 //! both are read and written alike.
 //! Bounds: each handshake has a time limit ([`ConnectTimeouts`]).
-//! Not here: trust (`tls`).
+//! Not here: trust (`tls`), acknowledgements (`quick_ack_socket`).
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::quick_ack_socket::QuickAckSocket;
 use crate::tls::Tls;
 use crate::{Endpoint, HttpClientError};
 
@@ -45,19 +46,38 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
 /// Connects to a server for a protocol that starts with a request of HTTP/1.1, such as WebSocket. Each handshake has a
-/// time limit of some seconds.
+/// time limit of some seconds. On Linux, received bytes are acknowledged at once: some servers send the next message
+/// only then.
 pub async fn connect_stream(endpoint: &Endpoint) -> Result<Box<dyn ByteStream>, HttpClientError> {
-    Ok(match Socket::connect(endpoint, ConnectTimeouts::default()).await? {
+    let timeouts = ConnectTimeouts::default();
+    Ok(match Socket::connect_through(endpoint, timeouts, QuickAckSocket::new).await? {
         Socket::Plain(socket) => Box::new(socket),
         Socket::Tls(socket) => socket,
     })
 }
 
 /// A connection's bytes.
-pub(crate) enum Socket {
-    Plain(TcpStream),
+pub(crate) enum Socket<S = TcpStream> {
+    Plain(S),
     // Boxed, as its buffers and keys are much larger than the other variant.
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<S>>),
+}
+
+impl<S: ByteStream> Socket<S> {
+    /// Connects. All bytes are read and written through the result of `wrap`.
+    async fn connect_through(
+        endpoint: &Endpoint,
+        timeouts: ConnectTimeouts,
+        wrap: impl FnOnce(TcpStream) -> S,
+    ) -> Result<Self, HttpClientError> {
+        let (address, socket) = connect_any(endpoint, timeouts).await?;
+        socket.set_nodelay(true).map_err(HttpClientError::Broken)?;
+        let socket = wrap(socket);
+        let Some(Tls { config, name }) = endpoint.tls() else { return Ok(Self::Plain(socket)) };
+        let handshake = TlsConnector::from(Arc::clone(config)).connect(name.clone(), socket);
+        let session = with_timeout("TLS handshake", timeouts.tls, handshake).await;
+        Ok(Self::Tls(Box::new(session.map_err(|err| HttpClientError::Tls { address, err })?)))
+    }
 }
 
 impl Socket {
@@ -65,12 +85,7 @@ impl Socket {
         endpoint: &Endpoint,
         timeouts: ConnectTimeouts,
     ) -> Result<Self, HttpClientError> {
-        let (address, socket) = connect_any(endpoint, timeouts).await?;
-        socket.set_nodelay(true).map_err(HttpClientError::Broken)?;
-        let Some(Tls { config, name }) = endpoint.tls() else { return Ok(Self::Plain(socket)) };
-        let handshake = TlsConnector::from(Arc::clone(config)).connect(name.clone(), socket);
-        let session = with_timeout("TLS handshake", timeouts.tls, handshake).await;
-        Ok(Self::Tls(Box::new(session.map_err(|err| HttpClientError::Tls { address, err })?)))
+        Self::connect_through(endpoint, timeouts, |socket| socket).await
     }
 
     /// Writes all bytes and flushes the buffers.
