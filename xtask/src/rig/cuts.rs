@@ -2,10 +2,13 @@
 //!
 //! Bounds: two threads for each connection; both end with it.
 
+use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
+#[cfg(target_os = "linux")]
+use socket2::SockRef;
 
 type Connections = Arc<Mutex<Vec<TcpStream>>>;
 
@@ -43,15 +46,29 @@ impl Wire {
     }
 }
 
+/// A connection that acknowledges received bytes at once. A server without `TCP_NODELAY`, such as kaspad, sends its next
+/// short message only then, and the system may delay an acknowledgement by 40 ms. The option lasts until the system
+/// delays one, so it is set after each read.
+struct QuickAckSocket(TcpStream);
+
+impl Read for QuickAckSocket {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        #[cfg(target_os = "linux")]
+        SockRef::from(&self.0).set_tcp_quickack(true)?;
+        Ok(read)
+    }
+}
+
 fn pass_on(one: &TcpStream, two: &TcpStream, connections: &Connections) -> Result<()> {
     for (from, to) in [(one, two), (two, one)] {
         // As both ends do. Otherwise a short message would wait for an acknowledgement, some 40 ms.
         to.set_nodelay(true)?;
-        let mut from = from.try_clone()?;
+        let mut from = QuickAckSocket(from.try_clone()?);
         let mut to = to.try_clone()?;
         std::thread::spawn(move || {
             let _ = std::io::copy(&mut from, &mut to);
-            let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+            let _ = (from.0.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
         });
     }
     let mut all = connections.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +79,7 @@ fn pass_on(one: &TcpStream, two: &TcpStream, connections: &Connections) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
+    use std::io::Write;
 
     use super::*;
 
@@ -82,5 +99,23 @@ mod tests {
         assert_eq!(wire.cut(), 1);
         assert_eq!(client.read(&mut bytes).unwrap(), 0);
         assert_eq!(server.read(&mut bytes).unwrap(), 0);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn each_read_acknowledges_its_bytes_at_once() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut server = QuickAckSocket(listener.accept().unwrap().0);
+        for message in [b"first", b"again"] {
+            // As the system does once the program has replied to a message.
+            SockRef::from(&server.0).set_tcp_quickack(false).unwrap();
+            assert!(!SockRef::from(&server.0).tcp_quickack().unwrap());
+            client.write_all(message).unwrap();
+            let mut bytes = [0; 5];
+            server.read_exact(&mut bytes).unwrap();
+            assert_eq!(&bytes, message);
+            assert!(SockRef::from(&server.0).tcp_quickack().unwrap());
+        }
     }
 }
