@@ -15,7 +15,7 @@
 //! otherwise as many are made.
 //! Output: `docs/benchmarks/agave`: CSV, plots, and tables in README.md. A run that was stopped continues, and uses the
 //! ledgers in DIR (default: `agave-ledgers` in the directory of the program) again.
-//! Time: at most 138 minutes on two cores: the ledgers 16, `suites` 53, `isolation` 6, `threads` 50, `priorities` 2,
+//! Time: at most 138 minutes on two cores: the ledgers 16, `suites` 53, `isolation` 6, `threads` 50, `priorities` 3,
 //! `multiple` 7. `--short` takes some minutes, `--toy` some seconds; their results mean nothing.
 
 mod accounts;
