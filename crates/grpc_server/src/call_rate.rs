@@ -36,7 +36,7 @@ use crate::unread_streams::{UnreadStream, UnreadStreams};
 /// A connection that its address may have.
 pub(crate) struct AdmittedConnection {
     pub(crate) share: Share,
-    /// The time until it is due.
+    /// The time until it is due. A wait is counted already.
     pub(crate) delay: Duration,
 }
 
@@ -49,6 +49,9 @@ impl ServerState {
         let share = share.map_err(|full| full.to_string())?;
         let delay = self.request_budget.charge_connection(address);
         let delay = delay.map_err(|due| self.explain_rate(due))?;
+        if !delay.is_zero() {
+            self.counters.record(Event::CallDelayed);
+        }
         Ok(AdmittedConnection { share, delay })
     }
 

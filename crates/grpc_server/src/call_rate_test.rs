@@ -281,9 +281,11 @@ async fn connections_of_an_address_have_a_rate() {
     for _ in 0..BURST {
         assert_eq!(admit(hostile), Ok(Duration::ZERO));
     }
+    assert_eq!(state.counters.sum(Event::CallDelayed), 0);
     for _ in 0..WAITING {
         assert!(admit(hostile).is_ok_and(|delay| !delay.is_zero()));
     }
+    assert_eq!(state.counters.sum(Event::CallDelayed), WAITING as u64);
     let reason = admit(hostile).expect_err("beyond its rate");
     assert!(reason.contains("grpc.calls_per_s"), "{reason}");
     assert_eq!(admit(ClientId::from_ip(HONEST)), Ok(Duration::ZERO));

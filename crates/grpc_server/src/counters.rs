@@ -29,7 +29,7 @@ pub enum Event {
     MessageLate,
     /// A request waited because its client sent more than its rate.
     RequestDelayed,
-    /// A call waited because its client made more than its rate.
+    /// A call or a new connection waited because its client made more than its rate.
     CallDelayed,
     /// A call was refused because it would have waited too long.
     CallRefused,

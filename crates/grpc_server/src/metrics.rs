@@ -61,7 +61,7 @@ impl ServerMetrics {
         let counts = [
             (
                 "hydrant_grpc_calls_delayed_total",
-                "Calls that waited because their client made more than its rate.",
+                "Calls and new connections that waited because their client made more than its rate.",
                 Event::CallDelayed,
             ),
             (
