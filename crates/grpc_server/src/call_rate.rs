@@ -48,7 +48,7 @@ impl ServerState {
         let share = self.shares.connections.try_acquire(address);
         let share = share.map_err(|full| full.to_string())?;
         let delay = self.request_budget.charge_connection(address);
-        let delay = delay.map_err(|due| self.explain_rate(due))?;
+        let delay = delay.map_err(|due| self.new_rate_status(due).message().to_owned())?;
         if !delay.is_zero() {
             self.counters.record(Event::CallDelayed);
         }
@@ -90,7 +90,7 @@ impl ServerState {
             Ok(delay) if delay.is_zero() => return Ok(()),
             Ok(delay) => delay,
             Err(due) => {
-                let status = Status::resource_exhausted(self.explain_rate(due));
+                let status = self.new_rate_status(due);
                 return Err(self.refuse_call(status, client, connection));
             }
         };
@@ -115,10 +115,7 @@ impl ServerState {
                 self.counters.record(Event::CallDelayed);
                 Refusal { delay: refusal.delay.max(Some(delay)), ..refusal }
             }
-            Err(due) => {
-                let status = Status::resource_exhausted(self.explain_rate(due));
-                self.refuse_call(status, client, connection)
-            }
+            Err(due) => self.refuse_call(self.new_rate_status(due), client, connection),
         }
     }
 
@@ -150,21 +147,21 @@ impl ServerState {
         }
     }
 
-    /// Returns why a call or a connection that is due after this time is refused.
-    fn explain_rate(&self, due: Duration) -> String {
-        format!(
+    /// Returns the status of a call or a connection that is refused because it is due after this time.
+    fn new_rate_status(&self, due: Duration) -> Status {
+        Status::resource_exhausted(format!(
             "this client makes more than {} calls a second (grpc.calls_per_s): this one is due in \
              {} ms, and a call waits at most {} ms",
             self.config.calls_per_s,
             due.as_millis(),
             CALL_WAIT_MAX.as_millis()
-        )
+        ))
     }
 }
 
 /// Waits for a time in which the frames of a call stay in the window of its connection.
 ///
-/// Errors: the status of a call that other clients of the connection need the window of.
+/// Errors: the status of a call whose frames would fill the window that other clients of the connection need.
 async fn wait_unread(
     streams: &Arc<UnreadStreams>,
     client: ClientId,

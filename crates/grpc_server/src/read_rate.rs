@@ -26,7 +26,8 @@ use crate::server_state::ServerState;
 /// more, a smaller one costs more polls of a connection with long requests.
 const YIELD_BYTES: usize = 16 << 10;
 
-/// Bytes that a connection has read in one poll of its task. Only that task uses them.
+/// Bytes that a connection has read in one poll of its task. Only that task uses them; the number is atomic because the
+/// `Arc` that the task and the reads share must be `Send`, which needs `Sync`.
 #[derive(Default)]
 pub(crate) struct PolledBytes(AtomicUsize);
 
