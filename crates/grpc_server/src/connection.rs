@@ -4,8 +4,8 @@
 //! streams that are not read ([`UnreadStreams`](crate::unread_streams)), the time until HTTP/2 starts. A client that
 //! does not read the rest of an ended subscription within `Config::close_timeout_ms` is disconnected
 //! ([`StatusTimer`](crate::status_timer::StatusTimer)); one that does not acknowledge HTTP/2's pings too, one that has
-//! no accepted call for `Config::idle_timeout_ms`, and one with too many calls beyond its rate (`excess_calls`). A
-//! connection is read at the rate of its address (`read_rate`).
+//! no accepted call for `Config::idle_timeout_ms`, and one with too many calls beyond its rate (`excess_calls`), which
+//! gets a GOAWAY frame with the reason. A connection is read at the rate of its address (`read_rate`).
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -26,6 +26,7 @@ use crate::config::{Config, STREAM_WINDOW_BYTES};
 use crate::connection_context::ConnectionContext;
 use crate::counters::Event;
 use crate::dispatcher::{Dispatcher, Service};
+use crate::go_away::{ANY_STREAM, ENHANCE_YOUR_CALM, NO_STREAM, SETTINGS, encode_go_away};
 use crate::read_rate::ReadRate;
 use crate::socket::{Socket, SocketState};
 use crate::tls::{self, TlsAcceptor};
@@ -37,6 +38,9 @@ const HEADERS_BYTES_MAX: u32 = 16 << 10;
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Time that a connection may continue without a call after `GOAWAY`.
 const LAST_CALL_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time in which the client of a connection with too many calls may read the reason, and close the connection. A larger
+/// value lets such connections stay open for longer.
+const EXCESS_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve<S: Service>(
@@ -88,7 +92,7 @@ pub(crate) async fn serve<S: Service>(
     tokio::pin!(start_timeout);
     let mut idle_timeout = server.config.idle_timeout();
     let mut is_idle = false;
-    loop {
+    let close_timeout = loop {
         let serving = poll_fn(|context| {
             timer.before_poll(context.waker());
             polled_bytes.start_poll();
@@ -108,7 +112,14 @@ pub(crate) async fn serve<S: Service>(
                 return server.counters.record(Event::Aborted);
             }
             () = context.excess_calls.wait_for_end() => {
-                return server.counters.record(Event::CallExcess);
+                server.counters.record(Event::CallExcess);
+                if is_idle {
+                    // Its client has a GOAWAY frame, and a later one must not name a later stream.
+                    return;
+                }
+                let reason = explain_excess(server.config.calls_per_s);
+                state.end_with(encode_go_away(ANY_STREAM, ENHANCE_YOUR_CALM, &reason));
+                break EXCESS_CLOSE_TIMEOUT;
             }
             () = activity.wait_until_idle(idle_timeout) => {
                 if is_idle {
@@ -122,16 +133,24 @@ pub(crate) async fn serve<S: Service>(
             }
             () = wait_until_closing(&mut closing) => {
                 connection.as_mut().graceful_shutdown();
-                let ended = poll_fn(|context| {
-                    polled_bytes.start_poll();
-                    connection.as_mut().poll(context)
-                });
-                // It is dropped after the timeout.
-                let _ = timeout(server.config.shutdown_timeout(), ended).await;
-                return;
+                break server.config.shutdown_timeout();
             }
         }
-    }
+    };
+    let ended = poll_fn(|context| {
+        polled_bytes.start_poll();
+        connection.as_mut().poll(context)
+    });
+    // It is dropped after the timeout.
+    let _ = timeout(close_timeout, ended).await;
+}
+
+/// Returns why a connection with too many calls ends.
+fn explain_excess(calls_per_s: u32) -> String {
+    format!(
+        "this client makes more than {calls_per_s} calls a second (grpc.calls_per_s), and this \
+         connection has too many of them"
+    )
 }
 
 /// Returns HTTP/2 with the bounds of a connection.
@@ -153,15 +172,8 @@ fn new_builder(config: &Config, window_bytes: u32) -> http2::Builder<TokioExecut
 /// Ends a connection without TLS that its address may not have. The reason is best effort: it is lost if the client's
 /// first bytes reset the socket.
 pub(crate) fn refuse(socket: TcpStream, reason: &str) {
-    const SETTINGS: u8 = 4;
-    const GOAWAY: u8 = 7;
-    const ENHANCE_YOUR_CALM: u8 = 11;
-    // The reason is short, so its length fits into a byte or two.
-    let [.., a, b] = (8 + reason.len()).to_be_bytes();
-    let mut frames = vec![0, 0, 0, SETTINGS, 0, 0, 0, 0, 0];
-    frames.extend_from_slice(&[0, a, b, GOAWAY, 0, 0, 0, 0, 0]);
-    frames.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, ENHANCE_YOUR_CALM]);
-    frames.extend_from_slice(reason.as_bytes());
+    let go_away = encode_go_away(NO_STREAM, ENHANCE_YOUR_CALM, reason);
+    let frames = [&SETTINGS[..], &go_away[..]].concat();
     // The send buffer of a new socket has space for this, unless the client has disconnected.
     let _ = socket.into_std().and_then(|mut socket| socket.write(&frames));
 }

@@ -24,6 +24,7 @@ mod connection_context;
 mod counters;
 mod dispatcher;
 mod excess_calls;
+mod go_away;
 mod guarded_body;
 mod health;
 mod message_buffer;

@@ -16,18 +16,14 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::counters::Event;
+use crate::go_away::{INADEQUATE_SECURITY, NO_STREAM, SETTINGS, encode_go_away};
 
 /// The first byte of a TLS connection: a record of the handshake (RFC 8446, 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
 /// The first byte of HTTP/2 without TLS (RFC 9113, 3.4).
 const HTTP2_PREFACE: u8 = b'P';
 /// The response to a client without TLS.
-const NEEDS_TLS: &[u8; 38] = b"this port speaks TLS: use https:// URL";
-/// An empty SETTINGS frame (RFC 9113, 6.5).
-const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
-/// The beginning of a GOAWAY frame: no stream was processed, `INADEQUATE_SECURITY` (RFC 9113, 6.8 and 7).
-const GOAWAY: [u8; 17] =
-    [0, 0, 8 + NEEDS_TLS.len() as u8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xc];
+const NEEDS_TLS: &str = "this port speaks TLS: use https:// URL";
 /// Time for that client to read it.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes that are read and dropped from that client meanwhile.
@@ -80,7 +76,8 @@ pub(crate) async fn handshake(
 /// Tells a client that it must use TLS. If a socket is closed with unread bytes, the system resets it, and the client
 /// might never see the frame.
 async fn refuse(socket: &mut TcpStream) -> io::Result<()> {
-    socket.write_all(&[&SETTINGS[..], &GOAWAY, NEEDS_TLS].concat()).await?;
+    let go_away = encode_go_away(NO_STREAM, INADEQUATE_SECURITY, NEEDS_TLS);
+    socket.write_all(&[&SETTINGS[..], &go_away[..]].concat()).await?;
     socket.shutdown().await?;
     let mut buffer = [0; 1024];
     let mut bytes_left = REFUSAL_DRAIN_BYTES_MAX;

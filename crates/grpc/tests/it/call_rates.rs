@@ -16,6 +16,7 @@ use crate::calls::{ping_with_token, scrape};
 use crate::client::{Subscription, connect, wait_until};
 use crate::hostile::{handshake, raw_call};
 use crate::ledger::{FIRST, ScriptedLedger};
+use crate::raw_client::{END_HEADERS, GOAWAY, HEADERS, RawClient, call_headers, frame};
 use crate::shares::{HOSTILE, connect_hostile, hostile_socket, metas, refusals};
 
 /// Calls of the hostile client at once. Those of a second are handled, those of two more wait, and the refusals of the
@@ -140,4 +141,23 @@ async fn health_checks_do_not_wait_for_the_calls_of_their_address() {
     let mut balancer = connect_health(&ledger, HOSTILE).await;
     let check = balancer.check(HealthCheckRequest::default()).await;
     assert_eq!(check.expect("it is served").into_inner().status, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_with_too_many_calls_ends_with_goaway_and_the_reason() {
+    const ENHANCE_YOUR_CALM: u8 = 11;
+    let ledger = ScriptedLedger::start(Config { connection_streams_max: 1_000, ..config() });
+    let mut client = RawClient::connect(&ledger, &[]).await;
+    for stream in (1..1_000).step_by(2) {
+        client.send(&frame(HEADERS, END_HEADERS, stream, &call_headers("GetVersion"))).await;
+    }
+    let goaway = client.next_frame(GOAWAY).await.expect("the reason of the end");
+    let (head, reason) = goaway.payload.split_at(8);
+    // Any of its calls may have been processed.
+    assert_eq!(head, [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, ENHANCE_YOUR_CALM]);
+    let reason = String::from_utf8_lossy(reason);
+    assert!(reason.contains("10 calls a second (grpc.calls_per_s)"), "{reason}");
+    assert!(client.next().await.is_none(), "it is the last frame");
+    wait_until(|| scrape(&ledger.server).contains("hydrant_grpc_connections_open 0\n")).await;
+    assert_eq!(refusals(&ledger, "calls_excess"), 1);
 }
