@@ -32,7 +32,7 @@ const MERGE_SET_MAX: usize = 1_024;
 
 /// Bytes of the reply with one block. The largest blocks of kaspad have some 2 MB. Decoded, a block may take 24 times
 /// its bytes, so a source could fill the memory with a longer one.
-const BLOCK_BYTES_MAX: usize = 16 << 20;
+const BLOCK_BYTES_MAX: usize = 8 << 20;
 
 /// A page that was applied.
 pub(crate) struct AppliedPage {
@@ -55,8 +55,6 @@ enum PageReply {
 pub(crate) struct MergingBlock {
     pub(crate) block: Block,
     pub(crate) merge_set: Vec<Hash>,
-    /// Bytes of the reply with the block.
-    pub(crate) bytes: usize,
 }
 
 impl Session<'_> {
@@ -229,7 +227,7 @@ fn decode_merging_block(structure: &[u8]) -> Result<MergingBlock, SourceError> {
         let what = "a block merges more blocks than any network allows";
         return Err(SourceError::Contradiction { method: Method::GetBlock, what });
     }
-    Ok(MergingBlock { block, merge_set, bytes: structure.len() })
+    Ok(MergingBlock { block, merge_set })
 }
 
 /// Decodes a reply to getBlock. Its header is not checked.

@@ -243,11 +243,11 @@ impl<'a> Session<'a> {
             return self.context.writer.send(WriterMessage::AnnounceDaaScore(daa_score)).await;
         }
         let sink = self.request_block(sink).await?;
-        let mut others = Vec::new();
-        if !is_only_parent {
-            others = self.request_merged_blocks(&virtual_parents, &sink).await?;
-        }
-        let merged = std::iter::once(sink.block).chain(others).collect();
+        let merged = if is_only_parent {
+            self.context.writer.count_merged(sink.block)
+        } else {
+            self.request_merged_blocks(&virtual_parents, sink).await?
+        };
         self.context.writer.send(WriterMessage::SeedVirtual { daa_score, merged }).await
     }
 

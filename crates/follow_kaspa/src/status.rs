@@ -235,6 +235,7 @@ impl Collector for FollowStatus {
             ("kaspa_history", self.chain.history().bytes() as u64),
             ("kaspa_writer_queue", self.queue.queue_bytes() as u64),
             ("kaspa_page", self.queue.page_bytes() as u64),
+            ("kaspa_merged_blocks", self.queue.merged_bytes() as u64),
         ]
     }
 

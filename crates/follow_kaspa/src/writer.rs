@@ -146,7 +146,7 @@ impl Writer {
             }
             WriterMessage::SeedVirtual { daa_score, merged } => {
                 self.chain.announce_virtual_daa_score(daa_score);
-                self.chain.seed_virtual(&merged, daa_score);
+                self.chain.seed_virtual(merged.as_slice(), daa_score);
                 self.is_changed = true;
             }
             WriterMessage::CheckTemplate { template, reply } => {

@@ -1,7 +1,8 @@
 //! The queue between sessions and the writing thread: its messages, and their bounds.
 //!
 //! Bounds: [`MESSAGES_MAX`] messages, and [`ConnectionConfig::queue_bytes_max`] of their bytes. A full queue makes the
-//! session wait. A page of the chain is not in the queue's bytes: a session sends one, and waits for its result.
+//! session wait. A page of the chain is not in the queue's bytes: a session sends one, and waits for its result. Merged
+//! blocks have a bound of their own ([`MERGED_BYTES_MAX`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +19,10 @@ use crate::source_error::SourceError;
 
 /// Messages that wait for the writer.
 const MESSAGES_MAX: usize = 64;
+/// Bytes in memory of the blocks that one virtual block merges. 64 blocks of a busy network are some 15 MB in replies,
+/// and less than three times that decoded. With a larger value a hostile source could fill more of the memory; with a
+/// smaller one the virtual state of a busy network stays joining until the chain moves.
+const MERGED_BYTES_MAX: usize = 64 << 20;
 /// Bytes of a permit of the queue.
 const PERMIT_BYTES: usize = 1_024;
 
@@ -32,8 +37,8 @@ pub(crate) enum WriterMessage {
     RecentBlocks { reply: oneshot::Sender<Vec<Hash>> },
     /// The session has subscribed to all changes of UTXOs.
     JoinVirtual,
-    /// The blocks that the virtual block merges, the sink first.
-    SeedVirtual { daa_score: u64, merged: Vec<Block> },
+    /// The blocks that the virtual block merges.
+    SeedVirtual { daa_score: u64, merged: MergedBlocks },
     /// A block template of the source.
     CheckTemplate { template: Box<BlockTemplate>, reply: oneshot::Sender<VirtualMode> },
     /// UTXOs of the virtual state changed.
@@ -66,11 +71,20 @@ pub(crate) struct QueueUsage {
     permits: Arc<Semaphore>,
     permits_max: usize,
     page_bytes: AtomicUsize,
+    merged_bytes: AtomicUsize,
 }
 
 /// A page of the chain that was received. Its bytes count until it was applied.
 pub(crate) struct ReceivedPage {
     structure: Bytes,
+    usage: Arc<QueueUsage>,
+}
+
+/// The blocks that a virtual block merges, the sink first. Their bytes in memory count until the writer has applied
+/// them.
+pub(crate) struct MergedBlocks {
+    blocks: Vec<Block>,
+    bytes: usize,
     usage: Arc<QueueUsage>,
 }
 
@@ -99,7 +113,8 @@ impl QueueUsage {
         let permits_max = config.queue_bytes_max.div_ceil(PERMIT_BYTES).clamp(1, u32::MAX as usize);
         let permits_max = permits_max.min(Semaphore::MAX_PERMITS);
         let permits = Arc::new(Semaphore::new(permits_max));
-        Self { permits, permits_max, page_bytes: AtomicUsize::new(0) }
+        let page_bytes = AtomicUsize::new(0);
+        Self { permits, permits_max, page_bytes, merged_bytes: AtomicUsize::new(0) }
     }
 
     /// Returns the bytes of the notifications in the queue, as they were received. Decoded they take some more.
@@ -110,6 +125,11 @@ impl QueueUsage {
     /// Returns the bytes of the pages that wait or are being applied.
     pub(crate) fn page_bytes(&self) -> usize {
         self.page_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes of merged blocks in memory, decoded.
+    pub(crate) fn merged_bytes(&self) -> usize {
+        self.merged_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -122,6 +142,44 @@ impl ReceivedPage {
 impl Drop for ReceivedPage {
     fn drop(&mut self) {
         self.usage.page_bytes.fetch_sub(self.structure.len(), Ordering::Relaxed);
+    }
+}
+
+impl MergedBlocks {
+    /// Adds a block, if there is space for it. Returns whether there was.
+    pub(crate) fn add(&mut self, block: Block) -> bool {
+        let bytes = block.memory_bytes();
+        if self.bytes.saturating_add(bytes) > MERGED_BYTES_MAX {
+            return false;
+        }
+        self.push(block, bytes);
+        true
+    }
+
+    fn push(&mut self, block: Block, bytes: usize) {
+        self.bytes += bytes;
+        self.usage.merged_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.blocks.push(block);
+    }
+
+    /// Returns the number of blocks besides the sink.
+    pub(crate) fn others_len(&self) -> usize {
+        self.blocks.len() - 1
+    }
+
+    /// Sorts the blocks after the sink in the order in which they are accepted.
+    pub(crate) fn sort(&mut self) {
+        self.blocks[1..].sort_by_key(|block| (block.header.blue_work, block.hash));
+    }
+
+    pub(crate) fn as_slice(&self) -> &[Block] {
+        &self.blocks
+    }
+}
+
+impl Drop for MergedBlocks {
+    fn drop(&mut self) {
+        self.usage.merged_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -146,6 +204,15 @@ impl WriterHandle {
         ReceivedPage { structure, usage: Arc::clone(&self.usage) }
     }
 
+    /// Counts the bytes of the sink, and of the blocks that are added to it.
+    pub(crate) fn count_merged(&self, sink: Block) -> MergedBlocks {
+        let usage = Arc::clone(&self.usage);
+        let mut merged = MergedBlocks { blocks: Vec::new(), bytes: 0, usage };
+        let bytes = sink.memory_bytes();
+        merged.push(sink, bytes);
+        merged
+    }
+
     /// Waits until the bytes of a message fit into the queue. One that is longer than the queue takes all of it.
     pub(crate) async fn permit(&self, bytes: usize) -> Result<OwnedSemaphorePermit, SourceError> {
         let permits = bytes.div_ceil(PERMIT_BYTES).clamp(1, self.usage.permits_max);
@@ -162,7 +229,35 @@ impl WriterHandle {
 
 #[cfg(test)]
 mod tests {
+    use kaspa::{Network, Transaction};
+
     use super::*;
+
+    /// A block that takes more than these bytes in memory, and few in a reply.
+    fn block(bytes: usize) -> Block {
+        let header = Network::Simnet.genesis();
+        let transactions = vec![Transaction::default(); bytes / size_of::<Transaction>()];
+        Block { hash: header.hash(), header, transactions }
+    }
+
+    #[test]
+    fn merged_blocks_are_counted_and_bounded_as_they_are_in_memory() {
+        let usage = Arc::new(QueueUsage::new(&ConnectionConfig::default()));
+        let (handle, _receiver) = writer_channel(Arc::clone(&usage));
+        let mut merged = handle.count_merged(block(0));
+        let third = MERGED_BYTES_MAX / 3;
+        assert!(merged.add(block(third)) && merged.add(block(third)));
+        assert!(!merged.add(block(third)), "the sink takes some bytes as well");
+        assert!(merged.add(block(third / 2)), "a shorter one fits");
+        assert_eq!((merged.others_len(), merged.as_slice().len()), (3, 4));
+        let in_memory: usize = merged.as_slice().iter().map(Block::memory_bytes).sum();
+        assert_eq!(usage.merged_bytes(), in_memory);
+        assert!((2 * third..=MERGED_BYTES_MAX).contains(&in_memory), "{in_memory}");
+        drop(merged);
+        assert_eq!(usage.merged_bytes(), 0);
+        // The sink is stored in any case.
+        assert_eq!(handle.count_merged(block(MERGED_BYTES_MAX)).as_slice().len(), 1);
+    }
 
     #[tokio::test]
     async fn waiting_messages_are_counted() {

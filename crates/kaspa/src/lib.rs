@@ -14,6 +14,7 @@ mod hash;
 mod header;
 mod hex;
 mod json;
+mod memory;
 mod message;
 mod network;
 mod operation;

@@ -212,7 +212,7 @@ async fn a_frame_above_a_gibibyte_is_refused_by_its_head() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_block_that_no_network_allows_is_not_decoded() {
-    // The chain cannot be sent in a page. Its only block has 16 MiB and a byte.
+    // The chain cannot be sent in a page. Its only block has 8 MiB and a byte.
     let script = |id: u64, operation: Operation| match operation {
         Operation::Method(Method::GetServerInfo) => {
             binary(info(Network::Simnet, "2.1.0").encode_borsh(id))
@@ -224,7 +224,7 @@ async fn a_block_that_no_network_allows_is_not_decoded() {
             let change = [&[1_u8, 0][..], &[0; 4], &one, &block, &one, &block, &[0; 4]].concat();
             reply(id, operation, &change)
         }
-        Operation::Method(Method::GetBlock) => reply(id, operation, &vec![0; (16 << 20) + 1]),
+        Operation::Method(Method::GetBlock) => reply(id, operation, &vec![0; (8 << 20) + 1]),
         operation => {
             let error = ServerError::Text("the address is invalid".to_owned());
             binary(encode_borsh_failure(id, operation, &error))
