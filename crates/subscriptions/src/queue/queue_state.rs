@@ -6,7 +6,8 @@
 
 use std::collections::VecDeque;
 
-use super::cold_state::ColdState;
+use super::cold_state::{ColdState, Found};
+use super::message_buffers::extract;
 use crate::delivery::{CloseReason, Delivery, Message, Next};
 use crate::filter::Position;
 use crate::ids::SubscriptionId;
@@ -70,14 +71,50 @@ impl<M: Message> QueueState<M> {
         self.cold.as_ref().is_some_and(|cold| cold.is_on_hold(subscription))
     }
 
-    /// Removes the next entry that is not in `messages`.
-    pub(super) fn take_cold_entry(&mut self) -> Next<M, M::Conflated> {
-        let Some(cold) = &mut self.cold else { return Next::Empty };
-        if let Some(delivery) = cold.take_paused() {
-            self.bytes -= delivery.bytes;
-            return Next::Message(delivery);
+    /// The buffer of the newest messages of a subscription: one of its own if it is paused.
+    pub(super) fn messages_for(
+        &mut self,
+        subscription: SubscriptionId,
+    ) -> &mut VecDeque<Delivery<M>> {
+        let paused = self.cold.as_mut().and_then(|cold| cold.newer_messages(subscription));
+        paused.unwrap_or(&mut self.messages)
+    }
+
+    /// Pauses a subscription instead of the one that is paused.
+    pub(super) fn replace_pause(&mut self, subscription: Option<SubscriptionId>) {
+        if let Some(cold) = &mut self.cold {
+            if subscription.is_some_and(|subscription| cold.is_paused(subscription)) {
+                return;
+            }
+            cold.end_pause();
         }
-        match cold.take_conflated() {
+        if let Some(subscription) = subscription {
+            let queued = std::mem::take(&mut self.messages);
+            self.cold_mut().start_pause(subscription, queued);
+        }
+    }
+
+    /// Removes the queued messages that match, those of each subscription in order. They still count. Cost:
+    /// O(messages).
+    pub(super) fn extract_messages(
+        &mut self,
+        is_extracted: impl Fn(&Delivery<M>) -> bool,
+    ) -> VecDeque<Delivery<M>> {
+        let mut extracted = VecDeque::new();
+        if let Some(cold) = &mut self.cold {
+            cold.extract(&mut extracted, &is_extracted);
+        }
+        extract(&mut self.messages, &mut extracted, &is_extracted);
+        extracted
+    }
+
+    /// Removes the next entry.
+    pub(super) fn take_entry(&mut self) -> Next<M, M::Conflated> {
+        let earlier = self.cold.as_mut().and_then(|cold| cold.take_first());
+        if let Some(delivery) = earlier.or_else(|| self.messages.pop_front()) {
+            return self.count_taken(delivery);
+        }
+        match self.cold.as_mut().and_then(|cold| cold.take_conflated()) {
             Some(conflated) => {
                 self.bytes -= conflated.bytes;
                 Next::Conflated(conflated)
@@ -86,89 +123,70 @@ impl<M: Message> QueueState<M> {
         }
     }
 
-    /// The queue that has the messages of a subscription: one of its own if it is paused.
-    pub(super) fn messages_for(
-        &mut self,
-        subscription: SubscriptionId,
-    ) -> &mut VecDeque<Delivery<M>> {
-        let paused = self.cold.as_mut().and_then(|cold| cold.paused_messages(subscription));
-        paused.unwrap_or(&mut self.messages)
+    /// Removes the first message that is not paused. `None`: the search must continue.
+    pub(super) fn take_message(&mut self) -> Option<Next<M, M::Conflated>> {
+        let found = self.cold.as_mut().map_or(Found::Nothing, |cold| cold.take_unpaused());
+        let delivery = match found {
+            Found::Message(delivery) => Some(delivery),
+            Found::Nothing => self.messages.pop_front(),
+            Found::Unfinished => return None,
+        };
+        Some(delivery.map_or(Next::Empty, |delivery| self.count_taken(delivery)))
     }
 
-    /// Ends the pause. Its messages come after those that are queued.
-    pub(super) fn end_pause(&mut self) {
-        if let Some(cold) = &mut self.cold {
-            self.messages.append(&mut cold.end_pause());
-        }
-    }
-
-    /// Removes the queued messages of a subscription, in order. They still count.
-    pub(super) fn extract_messages(
-        &mut self,
-        subscription: SubscriptionId,
-    ) -> VecDeque<Delivery<M>> {
-        if let Some(paused) = self.cold.as_mut().and_then(|cold| cold.paused_messages(subscription))
-        {
-            return std::mem::take(paused);
-        }
-        let is_extracted = |delivery: &Delivery<M>| delivery.subscription == subscription;
-        if !self.messages.iter().any(is_extracted) {
-            return VecDeque::new();
-        }
-        let (extracted, others) =
-            std::mem::take(&mut self.messages).into_iter().partition(is_extracted);
-        self.messages = others;
-        extracted
-    }
-
-    pub(super) fn pop_until(
+    /// Removes the oldest message of a subscription, if it was published up to a position. `None`: the search must
+    /// continue. Cost: O(messages) if the subscription is not paused.
+    pub(super) fn take_until(
         &mut self,
         subscription: SubscriptionId,
         until: Position,
-    ) -> Next<M, M::Conflated> {
-        if let Some(reason) = self.closed {
-            return Next::Closed(reason);
-        }
-        let messages = self.messages_for(subscription);
+    ) -> Option<Next<M, M::Conflated>> {
         let is_next =
             |queued: &Delivery<M>| queued.subscription == subscription && queued.at <= until;
-        let index = messages.iter().position(is_next);
-        match index.and_then(|index| messages.remove(index)) {
-            Some(delivery) => {
-                self.bytes -= delivery.bytes;
-                Next::Message(delivery)
+        let delivery = match &mut self.cold {
+            Some(cold) if cold.is_paused(subscription) => match cold.take_paused(until) {
+                Found::Message(delivery) => Some(delivery),
+                Found::Nothing => None,
+                Found::Unfinished => return None,
+            },
+            cold => {
+                let earlier = cold.as_mut().and_then(|cold| cold.remove_first(is_next));
+                earlier.or_else(|| {
+                    let index = self.messages.iter().position(is_next)?;
+                    self.messages.remove(index)
+                })
             }
-            None => Next::Empty,
-        }
+        };
+        Some(delivery.map_or(Next::Empty, |delivery| self.count_taken(delivery)))
     }
 
-    pub(super) fn take_first_message(&mut self) -> Next<M, M::Conflated> {
-        let Some(delivery) = self.messages.pop_front() else { return Next::Empty };
+    /// Returns a message that was removed. Its bytes no longer count.
+    fn count_taken(&mut self, delivery: Delivery<M>) -> Next<M, M::Conflated> {
         self.bytes -= delivery.bytes;
         Next::Message(delivery)
     }
 
     /// Conflates the queued messages that allow it. Returns false if there are none.
     fn conflate_queued(&mut self) -> bool {
-        let paused = self.cold.as_mut().map(|cold| cold.take_conflating()).unwrap_or_default();
-        if paused.is_empty() && !self.messages.iter().any(|queued| queued.conflates) {
+        let conflating = self.extract_messages(|queued| queued.conflates);
+        if conflating.is_empty() {
             return false;
         }
-        for queued in std::mem::take(&mut self.messages).into_iter().chain(paused) {
-            if queued.conflates {
-                self.bytes -= queued.bytes;
-                self.conflate(queued);
-            } else {
-                self.messages.push_back(queued);
-            }
+        for queued in conflating {
+            self.bytes -= queued.bytes;
+            self.conflate(queued);
         }
         true
     }
 
+    /// Whether a message is known to be neither paused nor on hold. Those from before a pause may be any.
+    pub(super) fn has_message(&self) -> bool {
+        !self.messages.is_empty() || self.cold.as_ref().is_some_and(|cold| cold.has_unpaused())
+    }
+
     /// Whether there is nothing to take; messages may be on hold or paused.
     pub(super) fn is_empty(&self) -> bool {
-        self.messages.is_empty()
-            && self.cold.as_ref().is_none_or(|cold| cold.conflated_count() == 0)
+        !self.has_message() && self.cold.as_ref().is_none_or(|cold| cold.conflated_count() == 0)
     }
 
     /// Number of messages, those on hold or paused included.
