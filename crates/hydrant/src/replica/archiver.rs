@@ -4,8 +4,8 @@
 //! that the history lacks, because this replica started later than the archive ends, or jumped to a snapshot.
 //! Out: the objects of [`cluster_snapshot::archive`].
 //! Behaviour on faults: a store or a log that fails is tried again. If neither the history nor the log has a block, the
-//! archive waits [`HOLE_TIMEOUT`] for another replica. Then it records a hole, and continues after it. Each open hole is
-//! filled if a replica has its blocks (`fill`). The log and the metrics report it.
+//! archive waits [`HOLE_TIMEOUT`] for another replica. Then it records a hole, and continues after it. Each range of an
+//! open hole is filled if a replica has its blocks (`fill`). The log and the metrics report it.
 //! Not here: the format of an archive, how a log is read (`replica::LoggedBlocks`).
 
 mod fill;
@@ -22,7 +22,7 @@ use ::metrics::Collector;
 use ::replica::LoggedBlocks;
 use anyhow::Result;
 use chain_solana::{Block, ClusterInfo, History};
-use cluster_snapshot::archive::{ArchiveError, ArchiveLimits, ArchiveWriter};
+use cluster_snapshot::archive::{ArchiveError, ArchiveLimits, ArchiveObject, ArchiveWriter};
 use depot::Depot;
 use ledger::{Commitment, Slot};
 use replicated_log::LogSpace;
@@ -204,12 +204,14 @@ impl Archiver {
             Err(err) => return Err(err.into()),
         };
         progress.next = progress.next.max(block.id.slot.saturating_add(1));
-        for object in written {
-            self.metrics.objects.fetch_add(1, Ordering::Relaxed);
-            self.metrics.last_slot.fetch_max(object.last, Ordering::Relaxed);
-            tracing::info!(key = object.key, "archived final blocks");
-        }
+        written.iter().for_each(|object| self.note_object(object));
         Ok(true)
+    }
+
+    fn note_object(&self, object: &ArchiveObject) {
+        self.metrics.objects.fetch_add(1, Ordering::Relaxed);
+        self.metrics.last_slot.fetch_max(object.last, Ordering::Relaxed);
+        tracing::info!(key = object.key, "archived final blocks");
     }
 
     /// Finds the final blocks before `next`, which was refused because they are missing. Returns whether the archive has

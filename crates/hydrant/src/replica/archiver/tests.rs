@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use ::metrics::Exposition;
 use chain_solana::HistoryLimits;
 use cluster_snapshot::archive::{
-    ArchiveHoleKey, ArchiveObject, check_archive, list_archive, list_holes,
+    ArchiveFault, ArchiveHoleKey, check_archive, list_archive, list_holes,
 };
 use depot::DepotConfig;
 use tempfile::TempDir;
@@ -37,6 +37,13 @@ impl Stores {
         let history = Arc::clone(ledger.history());
         let archiver = Archiver::new(self.depot.clone(), space, "c", cluster_info(), history);
         Archiver { hole_timeout, ..archiver }
+    }
+
+    /// Archives the final blocks of a ledger at once. Returns the metrics.
+    async fn archive(&self, ledger: &TestLedger) -> String {
+        let archiver = self.archiver(ledger, Duration::ZERO);
+        archiver.run_once(&mut ArchiverState::default()).await.expect("a store");
+        expose(&archiver)
     }
 
     async fn objects(&self) -> Vec<RangeInclusive<Slot>> {
@@ -163,4 +170,42 @@ async fn a_hole_is_counted_and_filled_by_a_replica_that_has_its_blocks() {
     assert!(text.contains("events_total{event=\"disagreement\"} 0\n"), "{text}");
     let faults = check_archive(&stores.depot, "c", true).await.expect("a store");
     assert!(faults.is_empty(), "{faults:?}");
+}
+
+#[tokio::test]
+async fn whole_ranges_of_a_hole_without_its_start_are_archived() {
+    let stores = Stores::open().await;
+    stores.archive(&ledger(1_000..=1_150)).await;
+    stores.archive(&ledger(1_451..=1_650)).await;
+    assert_eq!(stores.holes().await, [1_100..=1_499]);
+    // The last range has no block after it.
+    let text = stores.archive(&ledger(1_190..=1_399)).await;
+    let expected = [1_000..=1_099, 1_200..=1_299, 1_300..=1_399, 1_500..=1_599];
+    assert_eq!(stores.objects().await, expected);
+    assert!(text.contains("hydrant_archive_hole_slots 200\n"), "{text}");
+    let faults = check_archive(&stores.depot, "c", true).await.expect("a store");
+    let is_open = |fault: &ArchiveFault| matches!(fault, ArchiveFault::Open { .. });
+    assert!(faults.len() == 2 && faults.iter().all(is_open), "{faults:?}");
+
+    stores.archive(&ledger(1_090..=1_200)).await;
+    let text = stores.archive(&ledger(1_380..=1_520)).await;
+    assert!(text.contains("hydrant_archive_hole_slots 0\n"), "{text}");
+    assert!(text.contains("events_total{event=\"disagreement\"} 0\n"), "{text}");
+    let faults = check_archive(&stores.depot, "c", true).await.expect("a store");
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
+#[tokio::test]
+async fn a_history_with_a_gap_fills_a_hole_on_both_sides_of_it() {
+    let stores = Stores::open().await;
+    stores.archive(&ledger(1_000..=1_150)).await;
+    stores.archive(&ledger(1_551..=1_750)).await;
+    assert_eq!(stores.holes().await, [1_100..=1_599]);
+    // It jumped to a snapshot.
+    let mut jumped = ledger(1_090..=1_210);
+    jumped.jump(1_389, Vec::new());
+    (1_390..=1_500).for_each(|slot| add_final_block(&mut jumped, slot));
+    stores.archive(&jumped).await;
+    let expected = [1_000..=1_099, 1_100..=1_199, 1_400..=1_499, 1_600..=1_699];
+    assert_eq!(stores.objects().await, expected);
 }
