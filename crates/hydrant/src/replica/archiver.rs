@@ -4,8 +4,9 @@
 //! that the history lacks, because this replica started later than the archive ends, or jumped to a snapshot.
 //! Out: the objects of [`cluster_snapshot::archive`].
 //! Behaviour on faults: a store or a log that fails is tried again. If neither the history nor the log has a block, the
-//! archive waits [`HOLE_TIMEOUT`] for another replica. Then it records a hole, and continues after it. Each range of an
-//! open hole is filled if a replica has its blocks (`fill`). The log and the metrics report it.
+//! archive waits [`HOLE_TIMEOUT`] for another replica, and reads a log again that fell silent. Then it records a hole,
+//! and continues after it. Each range of an open hole is filled if a replica has its blocks (`fill`). The log and the
+//! metrics report it.
 //! Not here: the format of an archive, how a log is read (`replica::LoggedBlocks`).
 
 mod fill;
@@ -80,6 +81,17 @@ struct ArchiveProgress {
 struct ArchiveGap {
     slot: Slot,
     since: Instant,
+    /// Whether the log fell silent before its end. It may have the block.
+    is_log_cut: bool,
+}
+
+/// The result of a read of the log for missing blocks.
+#[derive(Clone, Copy, Debug, Default)]
+struct LogRead {
+    /// Whether the log has a block that follows the archive.
+    has_block: bool,
+    /// Whether the log fell silent before its end.
+    is_cut: bool,
 }
 
 impl ArchiveProgress {
@@ -219,14 +231,29 @@ impl Archiver {
     async fn close_gap(&self, progress: &mut ArchiveProgress, next: &Block) -> Result<bool> {
         let Some(slot) = progress.writer.needed_slot() else { return Ok(false) };
         let known = progress.gap.filter(|gap| gap.slot == slot);
-        if known.is_none() && self.push_logged(progress, slot, next).await? {
-            return Ok(true);
+        let mut read = LogRead::default();
+        if known.is_none_or(|gap| gap.is_log_cut) {
+            read = self.push_logged(progress, slot, next).await?;
+            if read.has_block {
+                return Ok(true);
+            }
         }
-        let gap = known.unwrap_or_else(|| {
+        let gap = ArchiveGap {
+            slot,
+            since: known.map_or_else(Instant::now, |gap| gap.since),
+            is_log_cut: read.is_cut,
+        };
+        if known.is_none() {
             let last = next.parent.slot;
-            tracing::warn!("neither the history nor the log has the final blocks {slot} to {last}");
-            ArchiveGap { slot, since: Instant::now() }
-        });
+            match gap.is_log_cut {
+                true => tracing::warn!(
+                    "the history lacks the final blocks {slot} to {last}, and the log fell silent before its end"
+                ),
+                false => tracing::warn!(
+                    "neither the history nor the log has the final blocks {slot} to {last}"
+                ),
+            }
+        }
         progress.gap = Some(gap);
         let other = self.open().await?;
         if other.writer.next_slot() > progress.writer.next_slot() {
@@ -248,16 +275,15 @@ impl Archiver {
         Ok(true)
     }
 
-    /// Pushes the blocks of the log from a slot on, up to the parent of `next`. Returns whether the log has one that
-    /// follows the archive.
+    /// Pushes the blocks of the log from a slot on, up to the parent of `next`.
     async fn push_logged(
         &self,
         progress: &mut ArchiveProgress,
         from: Slot,
         next: &Block,
-    ) -> Result<bool> {
+    ) -> Result<LogRead> {
         let mut has_block = false;
-        let Some(mut logged) = self.open_log(from).await? else { return Ok(false) };
+        let Some(mut logged) = self.open_log(from).await? else { return Ok(LogRead::default()) };
         while let Some(block) = logged.next_block().await? {
             let slot = block.id.slot;
             if slot == next.parent.slot && block.blockhash != next.previous_blockhash {
@@ -273,7 +299,7 @@ impl Archiver {
                 break;
             }
         }
-        Ok(has_block)
+        Ok(LogRead { has_block, is_cut: logged.is_cut() })
     }
 
     /// Opens the log at the final blocks from a slot on. Returns `None` if it does not have them.
