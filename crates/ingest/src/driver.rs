@@ -213,7 +213,21 @@ impl Running {
         let space = Arc::clone(&self.driver.space);
         let lines = self.lines.clone();
         match action {
-            Action::CheckChain => self.check_chain(),
+            Action::CheckLog => {
+                let allow_data_loss = self.driver.allow_data_loss;
+                Box::pin(async move {
+                    let checked = check_durability(&*space, allow_data_loss).await;
+                    let checked = checked.map_err(|err| lines.report(&err));
+                    Finished::Outcome(Outcome::LogChecked(checked))
+                })
+            }
+            Action::CheckChain => {
+                let snapshots = self.driver.snapshots.clone();
+                Box::pin(async move {
+                    let found = snapshots.find_snapshots().await.map_err(|err| lines.report(&err));
+                    Finished::Outcome(Outcome::ChainChecked(found))
+                })
+            }
             Action::FindGeneration => Box::pin(async move {
                 let found = space.newest_generation().await.map_err(|err| lines.report(&err));
                 Finished::Outcome(Outcome::GenerationFound(found))
@@ -258,23 +272,6 @@ impl Running {
                 Box::pin(std::future::ready(Finished::Outcome(Outcome::GenerationOpened(Err(())))))
             }
         }
-    }
-
-    fn check_chain(&self) -> BoxFuture<'static, Finished> {
-        let space = Arc::clone(&self.driver.space);
-        let snapshots = self.driver.snapshots.clone();
-        let allow_data_loss = self.driver.allow_data_loss;
-        let lines = self.lines.clone();
-        Box::pin(async move {
-            let checked = match check_durability(&*space, allow_data_loss).await {
-                Ok(()) => snapshots.find_snapshots().await.map_err(|err| lines.report(&err)),
-                Err(err) => {
-                    lines.report(&err);
-                    Err(())
-                }
-            };
-            Finished::Outcome(Outcome::ChainChecked(checked))
-        })
     }
 
     fn append(&self, batch: Batch) -> BoxFuture<'static, Finished> {

@@ -154,7 +154,7 @@ impl Plan {
         Self {
             config,
             own,
-            phase: Phase::Unchecked,
+            phase: Phase::Starting,
             is_busy: false,
             retry_at: Duration::ZERO,
             last_number: 0,
@@ -208,6 +208,7 @@ impl Plan {
             return Action::Wait(Some(self.retry_at));
         }
         let action = match &self.phase {
+            Phase::Starting => Action::CheckLog,
             Phase::Unchecked => Action::CheckChain,
             Phase::Seeking => Action::FindGeneration,
             Phase::Connecting { generation } => Action::OpenGeneration(*generation),
@@ -218,7 +219,10 @@ impl Plan {
             Phase::Stopped => Action::Stop,
         };
         self.is_busy = !matches!(action, Action::Wait(_) | Action::Stop);
-        if self.is_busy && !matches!(action, Action::RetainView | Action::WriteSnapshot(_)) {
+        // These are operations on the own ledger and on the store of snapshots.
+        let is_elsewhere =
+            matches!(action, Action::CheckChain | Action::RetainView | Action::WriteSnapshot(_));
+        if self.is_busy && !is_elsewhere {
             self.silence.start_operation(now.elapsed);
         }
         action
@@ -295,6 +299,7 @@ impl Plan {
 
     fn handle_outcome(&mut self, outcome: Outcome, now: Now) {
         match outcome {
+            Outcome::LogChecked(result) => self.end_log_check(result, now),
             Outcome::ChainChecked(result) => self.end_check(result, now),
             Outcome::GenerationFound(result) => self.end_search(result, now),
             Outcome::GenerationOpened(result) => self.end_connection(result, now),
@@ -325,6 +330,13 @@ impl Plan {
             // The items of the removed block are done as well.
             true => self.remove_obsolete_items(),
             false => self.remove_obsolete_event(),
+        }
+    }
+
+    fn end_log_check(&mut self, result: Result<(), ()>, now: Now) {
+        match result {
+            Ok(()) => self.phase = Phase::Unchecked,
+            Err(()) => self.delay(now),
         }
     }
 
@@ -408,6 +420,7 @@ impl Plan {
         let has_response = match outcome {
             // A reader is opened without a request, and the store is not the log.
             Outcome::ReaderOpened(Ok(()))
+            | Outcome::ChainChecked(_)
             | Outcome::ViewRetained(_)
             | Outcome::SnapshotWritten(_) => return self.silence.end_operation(),
             Outcome::Appended(result) => {
@@ -418,10 +431,10 @@ impl Plan {
                 self.silence.end_operation();
                 return self.note_silence_change(change);
             }
-            Outcome::ChainChecked(result) => result.is_ok(),
             Outcome::GenerationFound(result) => result.is_ok(),
             Outcome::TailRead(result) => result.is_ok(),
-            Outcome::GenerationOpened(result)
+            Outcome::LogChecked(result)
+            | Outcome::GenerationOpened(result)
             | Outcome::ReaderOpened(result)
             | Outcome::GenerationCreated(result) => result.is_ok(),
         };

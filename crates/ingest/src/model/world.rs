@@ -301,6 +301,7 @@ impl World {
         ingester.outcome = match action {
             Action::Wait(_) => None,
             Action::Stop => panic!("seed {seed}: {:?}", ingester.plan.take_notices()),
+            Action::CheckLog => Some(Outcome::LogChecked(Ok(()))),
             Action::CheckChain => Some(Outcome::ChainChecked(Ok(None))),
             Action::FindGeneration => {
                 Some(Outcome::GenerationFound(ready(space.newest_generation()).map_err(drop)))

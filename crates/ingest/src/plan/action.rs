@@ -40,6 +40,8 @@ pub(crate) enum Action {
     WriteSnapshot(SnapshotRequest),
     /// Create a generation.
     CreateGeneration(u64),
+    /// Check that the log does not lose acknowledged messages.
+    CheckLog,
     /// Append nothing more: this ingester cannot serve this log.
     Stop,
 }
@@ -58,6 +60,7 @@ pub(crate) enum Outcome {
     ViewRetained(ViewBlock),
     SnapshotWritten(Result<WrittenSnapshot, ()>),
     GenerationCreated(Result<(), ()>),
+    LogChecked(Result<(), ()>),
 }
 
 /// The chain and the generations that the snapshots of a cluster name.
