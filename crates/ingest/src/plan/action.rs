@@ -219,8 +219,9 @@ pub(crate) enum Notice {
     Damaged(Damage),
     /// Messages that the reader needs are gone.
     LostLog(ReadFailure),
-    /// A replica has reported a fault after a message.
-    Reported { sequence: u64, what: String, outcome: ReportOutcome },
+    /// A node has reported a fault. The slot is that of a block that differs, or else the newest one that a replica
+    /// had read.
+    Reported { sequence: u64, slot: Slot, what: String, outcome: ReportOutcome },
     /// The leader appends behind a damaged message, after the end of its log.
     PassesDamage { sequence: u64, end: u64 },
     /// The log does not respond.

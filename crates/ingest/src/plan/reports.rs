@@ -9,6 +9,7 @@
 //! continued (`next_generation`).
 
 use cluster_snapshot::fault_reports::{FaultReport, FaultScope};
+use ledger::Slot;
 
 use super::comparisons::Comparison;
 use super::phase::Phase;
@@ -36,7 +37,21 @@ impl Plan {
             self.reports.set_handled(sequence);
             self.counters.reports[outcome as usize] += 1;
             let what = checked.report.what.clone();
-            self.notices.push(Notice::Reported { sequence, what, outcome });
+            let slot = self.find_reported_slot(&checked.report, outcome);
+            self.notices.push(Notice::Reported { sequence, slot, what, outcome });
+        }
+    }
+
+    /// Returns the slot of the block that differs, or else the newest slot that the replica had read.
+    fn find_reported_slot(&mut self, report: &FaultReport, outcome: ReportOutcome) -> Slot {
+        let FaultReport { sequence, slot, .. } = *report;
+        match outcome {
+            ReportOutcome::Disagreement => {
+                self.comparisons.set_slot(sequence.saturating_add(1), slot);
+                slot
+            }
+            ReportOutcome::Different => self.comparisons.find_slot(sequence).unwrap_or(slot),
+            _ => slot,
         }
     }
 

@@ -264,6 +264,35 @@ fn a_leader_with_a_wrong_block_learns_it_from_another_ingester() {
     assert_eq!(plan.needed_snapshot(), Some(4));
 }
 
+/// Returns slot and outcome of each report that was handled since the last call.
+fn take_reported(plan: &mut Plan) -> Vec<(Slot, ReportOutcome)> {
+    let notices = plan.take_notices().into_iter();
+    let reported = notices.filter_map(|notice| match notice {
+        Notice::Reported { slot, outcome, .. } => Some((slot, outcome)),
+        _ => None,
+    });
+    reported.collect()
+}
+
+#[test]
+fn the_slot_of_a_block_that_differs_is_named_with_the_report() {
+    let messages = generation_with(&other_block());
+    let wrong = messages.len() as u64;
+    let mut plan = plan(usize::MAX);
+    let later = take_over(&mut plan, &messages);
+    plan.handle(report(0, wrong, "bank_hash", None), later);
+    assert_eq!(take_reported(&mut plan), [(1, ReportOutcome::Different)]);
+
+    let mut plan = leader(3);
+    let name = BlockName { slot: 2, number: 3 };
+    let difference = BlockDifference { generation: 0, position: 4, name };
+    let checked = CheckedReport { report: difference.to_report("test", 1), scan: None };
+    plan.handle(Input::Reported(checked), NOW);
+    plan.handle(report(0, 4, "sum", None), NOW);
+    let expected = [(2, ReportOutcome::Disagreement), (2, ReportOutcome::Different)];
+    assert_eq!(take_reported(&mut plan), expected);
+}
+
 #[test]
 fn a_report_from_before_a_known_snapshot_needs_no_other_one() {
     let mut plan = leader(3);
