@@ -116,6 +116,10 @@ pub(crate) enum Input {
     Reported(CheckedReport),
     /// The store has this snapshot.
     Snapshot(KnownSnapshot),
+    /// The snapshots were listed since this ingester started this term. The newest one was an input before.
+    SnapshotsListed {
+        term: u64,
+    },
     Done(Outcome),
 }
 

@@ -122,6 +122,13 @@ impl Plan {
         }
     }
 
+    /// Notes that the snapshots from before a term of this ingester are known.
+    pub(super) fn note_known_snapshots(&mut self, term: u64) {
+        if self.is_leader() && self.followed_log().is_some_and(|log| log.term == term) {
+            self.reports.note_known_snapshots();
+        }
+    }
+
     /// Passes over a damaged message that the leader has appended itself: it knows the chain behind it. Returns `false`
     /// if the log cannot be continued.
     pub(super) fn pass_damage(&mut self, what: &str, sequence: u64) -> bool {

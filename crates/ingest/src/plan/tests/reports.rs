@@ -1,5 +1,7 @@
 //! Damages that replicas report, or that the leader finds: appends continue, and one snapshot is needed.
 
+use chain_solana::wire::{TermRecord, encode_term};
+
 use super::*;
 use crate::plan::{BlockDifference, CheckedReport, KnownSnapshot, ReportOutcome};
 use crate::scan::ScanResult;
@@ -160,6 +162,56 @@ fn a_report_is_handled_again_by_the_next_leader() {
     assert_eq!(plan.needed_snapshot(), Some(1));
     // The leader before has written the snapshot.
     plan.handle(snapshot(2), later);
+    assert_eq!(plan.needed_snapshot(), None);
+}
+
+#[test]
+fn a_former_leader_lists_snapshots_before_it_writes_one() {
+    let mut plan = plan(usize::MAX);
+    follow(&mut plan, &generation_with(&content(1, false)));
+    (1..=2).for_each(|slot| plan.handle(frozen(slot, Ok(content(slot, false))), NOW));
+    let later = Now { elapsed: LEASE, unix_ms: 2 };
+    let Action::Append(batch) = plan.next_action(later) else { panic!("it takes over") };
+    plan.handle(Input::Done(Outcome::Appended(Ok(batch.chain.position()))), later);
+    plan.handle(damage_report(1, 3), later);
+    assert_eq!(plan.needed_snapshot(), Some(3));
+
+    // The other ingester leads again, and may write the snapshot.
+    let term = encode_term(&TermRecord {
+        link: batch.chain.next_link(),
+        writer: WriterId { term: batch.chain.term() + 1, ..OTHER },
+        made_at_ms: 2,
+        reason: "no append".to_owned(),
+    });
+    let mut messages = batch.messages;
+    messages.push(LogMessage::head(term.head));
+    for mut message in number_messages(&messages) {
+        message.sequence += batch.after;
+        plan.handle(Input::Message(message), later);
+    }
+    assert_eq!(plan.needed_snapshot(), None);
+
+    // It ends.
+    plan.handle(frozen(3, Ok(content(3, false))), later);
+    let again = Now { elapsed: LEASE * 2, unix_ms: 3 };
+    let batch = loop {
+        match plan.next_action(again) {
+            Action::Append(batch) => break batch,
+            Action::FindGeneration => {
+                plan.handle(Input::Done(Outcome::GenerationFound(Ok(Some(0)))), again);
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    plan.handle(Input::Done(Outcome::Appended(Ok(batch.chain.position()))), again);
+    let term = batch.chain.term();
+    assert_eq!(plan.needed_snapshot(), None);
+    // A list from before the other one led does not count.
+    plan.handle(Input::SnapshotsListed { term: term - 2 }, again);
+    assert_eq!(plan.needed_snapshot(), None);
+    plan.handle(Input::SnapshotsListed { term }, again);
+    assert_eq!(plan.needed_snapshot(), Some(3));
+    plan.handle(snapshot(4), again);
     assert_eq!(plan.needed_snapshot(), None);
 }
 
