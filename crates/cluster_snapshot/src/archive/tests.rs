@@ -520,3 +520,19 @@ async fn two_archivers_that_lack_the_same_blocks_write_one_hole() {
     let err = opened.err().expect("it is damaged").to_string();
     assert!(err.contains(&hole.key), "{err}");
 }
+
+#[tokio::test]
+async fn an_archive_continues_once_its_damaged_end_is_deleted() {
+    let depot = memory();
+    let chain = chain(11, 0, 200);
+    push_all(&mut open(&depot, SMALL).await, &chain).await;
+    let newest = objects(&depot).await.pop().expect("it has objects");
+    put(&depot, &newest.key, Bytes::from_static(b"HYSA")).await;
+    let opened = ArchiveWriter::open(depot.clone(), CLUSTER, schedule(), SMALL).await;
+    let err = opened.err().expect("it is damaged").to_string();
+    assert!(err.contains(&newest.key), "{err}");
+    depot.delete(&newest.key).await.expect("a store in memory");
+    push_all(&mut open(&depot, SMALL).await, &chain).await;
+    assert_eq!(objects(&depot).await.last(), Some(&newest));
+    assert!(faults(&depot).await.is_empty());
+}
