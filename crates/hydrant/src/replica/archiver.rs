@@ -302,7 +302,8 @@ impl Archiver {
         Ok(LogRead { has_block, is_cut: logged.is_cut() })
     }
 
-    /// Opens the log at the final blocks from a slot on. Returns `None` if it does not have them.
+    /// Opens the log at the final blocks from a slot on, or at the first later ones that it has. Returns `None` if it
+    /// has none.
     async fn open_log(&self, from: Slot) -> Result<Option<LoggedBlockReader<'_>>> {
         let Self { depot, cluster, level_min, .. } = self;
         let opened = LoggedBlocks::open(&*self.space, depot, cluster, from, *level_min).await?;
