@@ -97,11 +97,11 @@ pub async fn remove_old_snapshots(
 struct SnapshotSurvey<'a> {
     rules: &'a RemovalRules,
     /// Directories of snapshots that stay.
-    kept: BTreeSet<String>,
+    retained: BTreeSet<String>,
     /// Directories of snapshots that go.
     obsolete: BTreeSet<String>,
     /// The lowest slot of those that stay.
-    oldest_kept: Option<Slot>,
+    oldest_retained: Option<Slot>,
     /// Number of intact snapshots of the newest generation.
     intact: usize,
     is_needed_found: bool,
@@ -111,15 +111,15 @@ impl<'a> SnapshotSurvey<'a> {
     fn new(rules: &'a RemovalRules) -> Self {
         Self {
             rules,
-            kept: BTreeSet::new(),
+            retained: BTreeSet::new(),
             obsolete: BTreeSet::new(),
-            oldest_kept: None,
+            oldest_retained: None,
             intact: 0,
             is_needed_found: false,
         }
     }
 
-    /// Whether as many newer snapshots of the newest generation were found as the rules keep.
+    /// Whether as many newer snapshots of the newest generation were found as the rules retain.
     fn is_full(&self) -> bool {
         self.intact >= self.rules.keep
     }
@@ -138,14 +138,15 @@ impl<'a> SnapshotSurvey<'a> {
                 if self.is_full() {
                     self.obsolete.insert(dir);
                 } else {
-                    self.kept.insert(dir);
+                    self.retained.insert(dir);
                 }
                 return Ok(());
             }
         };
         if self.must_stay(&manifest) {
-            self.kept.insert(dir);
-            self.oldest_kept = Some(self.oldest_kept.map_or(key.slot, |slot| slot.min(key.slot)));
+            self.retained.insert(dir);
+            self.oldest_retained =
+                Some(self.oldest_retained.map_or(key.slot, |slot| slot.min(key.slot)));
         } else {
             self.obsolete.insert(dir);
         }
@@ -165,15 +166,15 @@ impl<'a> SnapshotSurvey<'a> {
         !self.is_full() || is_young || is_needed || opens_generation
     }
 
-    /// Returns whether the objects of a snapshot go. One without a manifest was given up by its writer, or is written while
-    /// newer ones are complete already.
+    /// Returns whether the objects of a snapshot go. One without a manifest was abandoned by its writer, or is written
+    /// while newer ones are complete already.
     fn is_removable(&self, snapshot: &ManifestKey) -> bool {
         let dir = snapshot.dir();
-        let is_below = self.oldest_kept.is_some_and(|oldest| snapshot.slot < oldest);
+        let is_below = self.oldest_retained.is_some_and(|oldest| snapshot.slot < oldest);
         let is_abandoned = self.is_full()
             && is_below
             && snapshot.generation <= self.rules.newest_generation
-            && !self.kept.contains(dir);
+            && !self.retained.contains(dir);
         self.obsolete.contains(dir) || is_abandoned
     }
 }

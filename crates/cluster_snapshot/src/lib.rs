@@ -22,6 +22,7 @@ mod catalogue;
 mod error;
 pub mod fault_reports;
 mod fields;
+mod final_digest;
 mod keys;
 mod load;
 mod manifest;

@@ -16,6 +16,7 @@ use store::{ByteReader, ByteWriter, DecodeError};
 
 use crate::error::ManifestError;
 use crate::fields::ManifestFields;
+use crate::final_digest::{FrameFault, append_digest, strip_magic_and_digest};
 use crate::keys::{ManifestKey, part_key};
 use crate::version::SNAPSHOT_VERSION;
 
@@ -30,7 +31,6 @@ pub(crate) const PART_BYTES_MAX: u64 = 128 << 20;
 const SLOTS_PER_EPOCH_MAX: u64 = 10_000_000;
 
 const MAGIC: &[u8; 4] = b"HYSM";
-const DIGEST_BYTES: usize = 32;
 
 /// A snapshot of a ledger.
 #[derive(Clone, Debug)]
@@ -111,8 +111,7 @@ impl Manifest {
         out.bytes(&self.lt_hash.to_bytes());
         out.list(&self.parts, write_part);
         out.u64(self.made_at_ms);
-        let digest = blake3::hash(&out.0);
-        out.key(digest.as_bytes());
+        append_digest(&mut out.0);
         out.0
     }
 
@@ -127,12 +126,10 @@ impl Manifest {
     ///
     /// The bytes are damaged, of another version, or contradict each other.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ManifestError> {
-        let body = bytes.strip_prefix(MAGIC).ok_or(ManifestError::Magic)?;
-        let (body, digest) =
-            body.split_last_chunk::<DIGEST_BYTES>().ok_or(ManifestError::Digest)?;
-        if blake3::hash(&bytes[..bytes.len() - DIGEST_BYTES]).as_bytes() != digest {
-            return Err(ManifestError::Digest);
-        }
+        let body = strip_magic_and_digest(bytes, MAGIC).map_err(|fault| match fault {
+            FrameFault::Magic => ManifestError::Magic,
+            FrameFault::Digest => ManifestError::Digest,
+        })?;
         let mut from = ByteReader::new(body);
         let found = from.u16("version")?;
         if found != SNAPSHOT_VERSION {

@@ -1,4 +1,6 @@
-//! Snapshots of random ledgers: read back, damaged in every object, over a store that fails, and removed.
+//! Snapshots of random ledgers: written and read back, listed, and over a store that fails.
+//!
+//! Not here: damaged objects (`damage`), the removal of old snapshots (`removal`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use bytes::Bytes;
 use chain_solana::wire::{BlockName, RecordDigest};
 use chain_solana::{BankHashComponents, Block, BlockInfo, BlockhashQueue, View};
 use depot::faults::{Faults, FaultyStore};
-use depot::{Depot, DepotConfig, DepotError, Put};
+use depot::{Depot, DepotConfig, Put};
 use fastrand::Rng;
 use ledger::{Address, BlockId, Commitment, Slot};
 use query::LedgerConfig;
@@ -22,12 +24,17 @@ use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
 
 use crate::{
-    Manifest, ManifestError, ManifestFields, RemovalRules, SnapshotFacts, SnapshotLoadError,
-    SnapshotWriteError, WriteLimits, load_manifest, load_snapshot_parts, newest_snapshots,
-    remove_old_snapshots, write_snapshot,
+    Manifest, ManifestFields, SnapshotFacts, SnapshotLoadError, SnapshotWriteError, WriteLimits,
+    load_manifest, load_snapshot_parts, newest_snapshots, write_snapshot,
 };
 
+mod damage;
+mod removal;
+
 const CLUSTER: &str = "test";
+
+/// When the snapshots of the tests were made.
+const MADE_AT_MS: u64 = 1_700_000_000_000;
 
 /// Small parts and groups, so that few accounts make many.
 const LIMITS: WriteLimits =
@@ -186,6 +193,18 @@ async fn put(depot: &Depot, key: &str, body: Bytes) {
     assert_eq!(depot.put_new(key, body).await.expect("a store in memory"), Put::Created);
 }
 
+async fn list_slots(depot: &Depot) -> Vec<Slot> {
+    let keys = newest_snapshots(depot, CLUSTER).await.expect("a store in memory");
+    keys.iter().map(|key| key.slot).collect()
+}
+
+/// Writes a snapshot with another position in the log.
+async fn write_at(depot: &Depot, slot: Slot, change: impl FnOnce(&mut SnapshotFacts)) {
+    let mut source = source(slot, slot, 30);
+    change(&mut source.facts);
+    write(depot, &source).await.expect("it is written");
+}
+
 #[tokio::test]
 async fn a_snapshot_is_read_as_it_was_written() {
     for seed in 0..20 {
@@ -263,123 +282,6 @@ async fn a_snapshot_of_another_bank_is_not_written() {
 }
 
 #[tokio::test]
-async fn every_damage_is_named_and_the_snapshot_before_stays_loadable() {
-    let depot = memory();
-    let before = source(1, 4, 200);
-    write(&depot, &before).await.expect("it is written");
-    let source = source(2, 5, 400);
-    let manifest = write(&depot, &source).await.expect("it is written");
-    let manifest_key = manifest.key();
-    for seed in 0..400 {
-        let mut random = Rng::with_seed(seed);
-        let is_manifest = random.u8(..4) == 0;
-        let part = random.usize(..manifest.parts.len());
-        let key = if is_manifest { &manifest_key } else { &manifest.parts[part].key };
-        let intact = depot.get(key, 1 << 30).await.expect("it exists");
-        let mut body = intact.to_vec();
-        match random.u8(..5) {
-            0 => body.truncate(random.usize(..body.len())),
-            1 => body.push(0),
-            2 => {
-                let other = &manifest.parts[(part + 1) % manifest.parts.len()].key;
-                body = depot.get(other, 1 << 30).await.expect("it exists").to_vec();
-            }
-            _ => {
-                let at = random.usize(..body.len());
-                body[at] ^= 1 << random.u8(..8);
-            }
-        }
-        put(&depot, key, body.into()).await;
-        match load(&depot, &manifest_key).await {
-            Err(err) => {
-                let err = err.to_string();
-                assert!(err.contains(key.as_str()), "seed {seed}, {key}: {err}");
-            }
-            // A decoder of zstd ignores some bits of a frame.
-            Ok(found) => assert!(!is_manifest && found == source.accounts, "seed {seed}, {key}"),
-        }
-        depot.delete(key).await.expect("a store in memory");
-        let err = load(&depot, &manifest_key).await.expect_err("it is missing").to_string();
-        assert!(err.contains(key.as_str()), "seed {seed}, {key}: {err}");
-        let keys = newest_snapshots(&depot, CLUSTER).await.expect("a store in memory");
-        assert_eq!(keys.len(), if is_manifest { 1 } else { 2 });
-        put(&depot, key, intact).await;
-    }
-    let keys = newest_snapshots(&depot, CLUSTER).await.expect("a store in memory");
-    let found = load(&depot, &keys[1].key).await.expect("it is intact");
-    assert!(found == before.accounts);
-}
-
-#[tokio::test]
-async fn a_manifest_of_another_version_cluster_or_block_is_named() {
-    let depot = memory();
-    let source = source(2, 5, 40);
-    let manifest = write(&depot, &source).await.expect("it is written");
-    let seal = |mut bytes: Vec<u8>| {
-        bytes.truncate(bytes.len() - 32);
-        let digest = blake3::hash(&bytes);
-        bytes.extend(digest.as_bytes());
-        bytes
-    };
-    let mut newer = manifest.to_bytes();
-    newer[4] += 1;
-    let err = Manifest::from_bytes(&seal(newer)).expect_err("it is newer");
-    assert!(err.to_string().contains("upgrade readers"), "{err}");
-    let mut long = manifest.clone();
-    long.parts[0].unpacked_bytes = (1 << 30) + 1;
-    let err = Manifest::from_bytes(&long.to_bytes()).expect_err("a part is too long");
-    assert!(matches!(err, ManifestError::Contradiction("unpacked length of a part")), "{err}");
-    let other_cluster = manifest.key().replace("/test/", "/other/");
-    put(&depot, &other_cluster, manifest.to_bytes().into()).await;
-    let err = load_manifest(&depot, &other_cluster, None).await.expect_err("another cluster");
-    assert!(err.to_string().contains("another cluster"), "{err}");
-    let other_block = manifest.key().replace("/00000000000000000005-", "/00000000000000000006-");
-    put(&depot, &other_block, manifest.to_bytes().into()).await;
-    let err = load_manifest(&depot, &other_block, None).await.expect_err("another block");
-    assert!(err.to_string().contains("another block"), "{err}");
-}
-
-#[tokio::test]
-async fn a_manifest_with_parts_that_no_writer_makes_is_refused() {
-    let depot = memory();
-    let manifest = write(&depot, &source(2, 5, 400)).await.expect("it is written");
-    let change = |change: &dyn Fn(&mut Manifest)| {
-        let mut changed = manifest.clone();
-        change(&mut changed);
-        match Manifest::from_bytes(&changed.to_bytes()) {
-            Err(ManifestError::Contradiction(what)) => what,
-            other => panic!("{other:?}"),
-        }
-    };
-    assert_eq!(change(&|it| it.parts[0].bytes = u64::MAX), "length of a part");
-    // An object of another snapshot, which a copy would replace.
-    assert_eq!(change(&|it| it.parts[0].key = "snap/test/other/manifest".into()), "key of a part");
-    assert_eq!(change(&|it| it.parts[1].key = it.parts[0].key.clone()), "key of a part");
-    assert_eq!(change(&|it| it.parts[1].first = it.parts[0].last), "order of parts");
-    assert_eq!(change(&|it| it.parts[1] = it.parts[0].clone()), "order of parts");
-    assert_eq!(change(&|it| it.parts[0].accounts = u64::MAX), "number of accounts");
-    assert_eq!(change(&|it| it.parts[0].lamports = u64::MAX), "lamports");
-    // A list of leaders as long as an epoch would be allocated.
-    for slots in [0, 31, 10_000_001, u64::MAX] {
-        let set = |it: &mut Manifest| it.fields.chain.epoch_schedule.slots_per_epoch = slots;
-        assert_eq!(change(&set), "epoch schedule");
-    }
-    let set = |it: &mut Manifest| it.fields.chain.epoch_schedule.first_normal_epoch = 60;
-    assert_eq!(change(&set), "epoch schedule");
-}
-
-#[tokio::test]
-async fn an_object_that_is_longer_than_its_entry_is_not_read() {
-    let depot = memory();
-    let manifest = write(&depot, &source(2, 5, 40)).await.expect("it is written");
-    let key = &manifest.parts[0].key;
-    put(&depot, key, vec![0; 1 << 20].into()).await;
-    let err = load(&depot, &manifest.key()).await.expect_err("it is another object");
-    assert!(matches!(err, SnapshotLoadError::Depot(DepotError::TooLong { .. })), "{err}");
-    assert!(err.to_string().contains(key.as_str()), "{err}");
-}
-
-#[tokio::test]
 async fn snapshots_among_many_other_objects_are_listed_by_pages() {
     let store = FaultyStore::new(0, Faults::default());
     let depot = Depot::with_store(Arc::clone(&store) as _, "p", &depot_config());
@@ -419,120 +321,4 @@ async fn a_store_with_faults_changes_nothing() {
         let found = load(&depot, &manifest.key()).await.expect("it is intact");
         assert!(found == source.accounts, "seed {seed}");
     }
-}
-
-/// When the snapshots of the tests were made.
-const MADE_AT_MS: u64 = 1_700_000_000_000;
-
-/// Rules of generation 1, to which the age of the snapshots does not matter.
-fn rules(keep: usize, needed: Option<u64>) -> RemovalRules {
-    let younger_than = Duration::from_secs(60);
-    RemovalRules { keep, newest_generation: 1, needed, younger_than, now_ms: MADE_AT_MS + 60_000 }
-}
-
-async fn list_slots(depot: &Depot) -> Vec<Slot> {
-    let keys = newest_snapshots(depot, CLUSTER).await.expect("a store in memory");
-    keys.iter().map(|key| key.slot).collect()
-}
-
-/// Writes a snapshot with another place in the log.
-async fn write_at(depot: &Depot, slot: Slot, change: impl FnOnce(&mut SnapshotFacts)) {
-    let mut source = source(slot, slot, 30);
-    change(&mut source.facts);
-    write(depot, &source).await.expect("it is written");
-}
-
-/// Creates a part of a snapshot without a manifest.
-async fn put_part(depot: &Depot, slot: Slot, generation: u64) -> String {
-    let key = format!("snap/{CLUSTER}/{slot:020}-{generation:010}-{}/part-x", Hash::default());
-    depot.put_new(&key, Bytes::new()).await.expect("a store in memory");
-    key
-}
-
-#[tokio::test]
-async fn old_snapshots_are_removed_and_needed_ones_stay() {
-    let depot = memory();
-    for slot in 1..=8 {
-        write(&depot, &source(slot, slot, 30)).await.expect("it is written");
-    }
-    assert_eq!(list_slots(&depot).await, [8, 7, 6, 5, 4, 3, 2, 1]);
-    // The log starts after the block of slot 3, whose position is 30.
-    let remove =
-        async |keep, needed| remove_old_snapshots(&depot, CLUSTER, &rules(keep, needed)).await;
-    let removed = remove(3, Some(35)).await.expect("a store in memory");
-    assert!(removed >= 8, "two objects of each of four snapshots: {removed}");
-    assert_eq!(list_slots(&depot).await, [8, 7, 6, 3]);
-    // Parts without a manifest, older and newer than the snapshots that stay.
-    for slot in [2, 9] {
-        put_part(&depot, slot, 1).await;
-    }
-    assert_eq!(remove(3, Some(35)).await, Ok(1));
-    // A damaged one does not count, and is left while it is new.
-    let newest = newest_snapshots(&depot, CLUSTER).await.expect("a store in memory").remove(0);
-    put(&depot, &newest.key, Bytes::from_static(b"HYSM")).await;
-    remove(2, None).await.expect("a store in memory");
-    assert_eq!(list_slots(&depot).await, [8, 7, 6]);
-    remove(1, None).await.expect("a store in memory");
-    assert_eq!(list_slots(&depot).await, [8, 7]);
-    assert_eq!(remove(1, None).await, Ok(0));
-}
-
-#[tokio::test]
-async fn a_snapshot_that_opens_a_generation_is_not_crowded_out() {
-    let depot = memory();
-    for slot in [110, 120, 130, 140] {
-        write_at(&depot, slot, |_| {}).await;
-    }
-    let opening = put_part(&depot, 100, 2).await;
-    // While the generation is not created, and afterwards.
-    for newest_generation in [1, 2] {
-        let rules = RemovalRules { newest_generation, ..rules(3, Some(1)) };
-        remove_old_snapshots(&depot, CLUSTER, &rules).await.expect("a store in memory");
-        assert!(depot.get(&opening, 0).await.is_ok(), "its writer is not ready");
-    }
-    assert_eq!(list_slots(&depot).await, [140, 130, 120]);
-    depot.delete(&opening).await.expect("a store in memory");
-    let open_generation = |facts: &mut SnapshotFacts| {
-        facts.generation = 2;
-        facts.position = 0;
-    };
-    write_at(&depot, 100, open_generation).await;
-    let remove = async |keep, needed| {
-        let rules = RemovalRules { newest_generation: 2, ..rules(keep, Some(needed)) };
-        remove_old_snapshots(&depot, CLUSTER, &rules).await.expect("a store in memory")
-    };
-    assert_eq!(remove(3, 1).await, 0);
-    // Another opener was late. The first message of the log names one of both.
-    write_at(&depot, 105, open_generation).await;
-    for slot in [111, 112] {
-        write_at(&depot, slot, |facts| facts.generation = 2).await;
-    }
-    assert!(remove(2, 1).await > 0);
-    assert_eq!(list_slots(&depot).await, [112, 111, 105, 100]);
-    // The log was truncated.
-    assert!(remove(2, 1_111).await > 0);
-    assert_eq!(list_slots(&depot).await, [112, 111]);
-}
-
-#[tokio::test]
-async fn a_young_snapshot_stays_for_those_who_load_it() {
-    let depot = memory();
-    for slot in 1..=5 {
-        write_at(&depot, slot, |facts| facts.made_at_ms = MADE_AT_MS + slot * 1_000).await;
-    }
-    // One of the generation before.
-    write_at(&depot, 6, |facts| facts.generation = 0).await;
-    // A writer that is slower than those of slots 4 and 5.
-    let part = put_part(&depot, 4, 1).await;
-    let remove = async |now_ms| {
-        let rules = RemovalRules { now_ms, ..rules(1, None) };
-        remove_old_snapshots(&depot, CLUSTER, &rules).await.expect("a store in memory")
-    };
-    assert_eq!(remove(MADE_AT_MS + 59_000).await, 0);
-    assert!(remove(MADE_AT_MS + 62_000).await > 0);
-    assert_eq!(list_slots(&depot).await, [5, 4, 3]);
-    assert!(depot.get(&part, 0).await.is_ok(), "an older one is kept");
-    assert!(remove(MADE_AT_MS + 65_000).await > 0);
-    assert_eq!(list_slots(&depot).await, [5]);
-    assert!(depot.get(&part, 0).await.is_err());
 }

@@ -3,30 +3,28 @@
 //! Shape: [`Driver::run`] waits for own events, messages, the outcome of the operation and the plan's time. Each goes
 //! into the plan, and the plan's next action is started.
 //! Bounds: an operation on the log without an outcome fails after its time limit (`time_limit`).
-//! Not here: decisions (`plan`).
+//! Not here: decisions (`plan`), the operations (`operations`).
+
+mod operations;
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use replicated_log::{AppendError, Log, LogError, LogReader, LogSpace, ReadError, StoredMessage};
+use replicated_log::{Log, LogError, LogReader, LogSpace, ReadError, StoredMessage};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::batch::Batch;
-use crate::config::check_durability;
 use crate::ledger_snapshots::{LedgerSnapshots, view_key};
 use crate::notices::{ErrorLines, log_notice};
-use crate::old_generations::create_generation;
 use crate::own_chain::OwnEvent;
-use crate::plan::{
-    Action, AppendFailure, Input, KnownSnapshot, Now, Outcome, Plan, ReadFailure, SnapshotRequest,
-};
+use crate::plan::{Action, Input, KnownSnapshot, Now, Outcome, Plan, ReadFailure};
+use crate::snapshot_pace::SnapshotCause;
 use crate::status::{IngestStatus, StatusValues};
 use crate::time_limit::TimeLimit;
 use crate::upkeep::{
-    DueSnapshot, SnapshotCause, Upkeep, UpkeepConfig, UpkeepContext, UpkeepEvent, UpkeepFindings,
+    DueSnapshot, Upkeep, UpkeepConfig, UpkeepContext, UpkeepEvent, UpkeepFindings,
 };
 
 /// Own events that are handled before the next operation is planned.
@@ -48,18 +46,21 @@ pub(crate) struct Driver {
     pub(crate) unix_ms: fn() -> u64,
 }
 
+/// An operation that is under way.
+type Operation = BoxFuture<'static, FinishedOperation>;
+
 /// The result of an operation. Its handles are the driver's.
-enum Finished {
+enum FinishedOperation {
     Outcome(Outcome),
     Log(Result<Arc<dyn Log>, LogError>),
     Reader(Result<Box<dyn LogReader>, LogError>),
 }
 
 /// The operations of a driver, and its position in time.
-struct Running {
+struct RunningDriver {
     driver: Driver,
     started_at: Instant,
-    operation: Option<BoxFuture<'static, Finished>>,
+    operation: Option<Operation>,
     log: Option<Arc<dyn Log>>,
     reader: Option<Box<dyn LogReader>>,
     upkeep: Upkeep,
@@ -68,9 +69,9 @@ struct Running {
 }
 
 /// An input of the task.
-enum Step {
+enum DriverInput {
     Own(Option<OwnEvent>),
-    Finished(Finished),
+    Finished(FinishedOperation),
     Message(Result<StoredMessage, ReadError>),
     Upkeep(UpkeepEvent),
     Time,
@@ -89,7 +90,7 @@ impl Driver {
             max_age: self.upkeep.max_age,
             unix_ms: self.unix_ms,
         };
-        let mut running = Running {
+        let mut running = RunningDriver {
             upkeep: Upkeep::new(self.upkeep.interval, context),
             driver: self,
             started_at: Instant::now(),
@@ -112,29 +113,31 @@ impl Driver {
             if is_drained || running.is_stopped {
                 break;
             }
-            let step = tokio::select! {
-                event = own.recv(), if has_ledger => Step::Own(event),
-                finished = wait_for(&mut running.operation), if running.operation.is_some() => {
-                    Step::Finished(finished)
+            let input = tokio::select! {
+                event = own.recv(), if has_ledger => DriverInput::Own(event),
+                finished = wait_for_operation(&mut running.operation),
+                    if running.operation.is_some() =>
+                {
+                    DriverInput::Finished(finished)
                 }
                 message = next_message(&mut running.reader), if running.reader.is_some() => {
-                    Step::Message(message)
+                    DriverInput::Message(message)
                 }
                 event = running.upkeep.next_event(), if running.upkeep.is_busy() => {
-                    Step::Upkeep(event)
+                    DriverInput::Upkeep(event)
                 }
-                () = wait_for_time(wait_until) => Step::Time,
+                () = wait_for_time(wait_until) => DriverInput::Time,
                 () = wait_for_time(drain_until) => break,
-                _ = &mut end, if drain_until.is_none() => Step::End,
+                _ = &mut end, if drain_until.is_none() => DriverInput::End,
             };
-            match step {
-                Step::Own(Some(event)) => running.handle_own(event, &mut own),
-                Step::Own(None) => has_ledger = false,
-                Step::Finished(finished) => running.finish(finished),
-                Step::Message(message) => running.handle_message(message),
-                Step::Upkeep(event) => running.handle_upkeep(event),
-                Step::Time => {}
-                Step::End => drain_until = Some(Instant::now() + running.driver.drain),
+            match input {
+                DriverInput::Own(Some(event)) => running.handle_own(event, &mut own),
+                DriverInput::Own(None) => has_ledger = false,
+                DriverInput::Finished(finished) => running.finish_operation(finished),
+                DriverInput::Message(message) => running.handle_message(message),
+                DriverInput::Upkeep(event) => running.handle_upkeep(event),
+                DriverInput::Time => {}
+                DriverInput::End => drain_until = Some(Instant::now() + running.driver.drain),
             }
         }
         running.update_status();
@@ -143,7 +146,7 @@ impl Driver {
 }
 
 /// Waits for the operation, and removes it.
-async fn wait_for(operation: &mut Option<BoxFuture<'static, Finished>>) -> Finished {
+async fn wait_for_operation(operation: &mut Option<Operation>) -> FinishedOperation {
     let finished = match operation {
         Some(running) => running.await,
         None => std::future::pending().await,
@@ -166,7 +169,7 @@ async fn wait_for_time(time: Option<Instant>) {
     }
 }
 
-impl Running {
+impl RunningDriver {
     fn now(&self) -> Now {
         Now { elapsed: self.started_at.elapsed(), unix_ms: (self.driver.unix_ms)() }
     }
@@ -185,7 +188,7 @@ impl Running {
             Action::Wait(Some(until)) => return self.started_at.checked_add(until),
             Action::Stop => self.is_stopped = true,
             Action::Read(after) => self.start_reader(after),
-            other => self.operation = Some(self.operation(other, now)),
+            other => self.operation = Some(self.create_operation(other, now)),
         }
         if let Some(limit) = limit {
             self.limit_operation(limit);
@@ -203,125 +206,22 @@ impl Running {
                 Ok(finished) => finished,
                 Err(_) => {
                     lines.report(&limit.to_error(&log_name));
-                    Finished::Outcome(limit.outcome)
+                    FinishedOperation::Outcome(limit.outcome)
                 }
             }
         }));
     }
 
-    fn operation(&mut self, action: Action, now: Now) -> BoxFuture<'static, Finished> {
-        let space = Arc::clone(&self.driver.space);
-        let lines = self.lines.clone();
-        match action {
-            Action::CheckLog => {
-                let allow_data_loss = self.driver.allow_data_loss;
-                Box::pin(async move {
-                    let checked = check_durability(&*space, allow_data_loss).await;
-                    let checked = checked.map_err(|err| lines.report(&err));
-                    Finished::Outcome(Outcome::LogChecked(checked))
-                })
-            }
-            Action::CheckChain => {
-                let snapshots = self.driver.snapshots.clone();
-                Box::pin(async move {
-                    let found = snapshots.find_snapshots().await.map_err(|err| lines.report(&err));
-                    Finished::Outcome(Outcome::ChainChecked(found))
-                })
-            }
-            Action::FindGeneration => Box::pin(async move {
-                let found = space.newest_generation().await.map_err(|err| lines.report(&err));
-                Finished::Outcome(Outcome::GenerationFound(found))
-            }),
-            Action::OpenGeneration(generation) => {
-                Box::pin(async move { Finished::Log(space.open_generation(generation).await) })
-            }
-            Action::CreateGeneration(generation) => Box::pin(async move {
-                let created = create_generation(&*space, generation).await;
-                let created = created.map_err(|err| lines.report(&err));
-                Finished::Outcome(Outcome::GenerationCreated(created))
-            }),
-            Action::AskTail => self.with_log(|log| async move {
-                let tail = log.tail().await.map_err(|err| lines.report(&err));
-                Outcome::TailRead(tail)
-            }),
-            Action::Append(batch) => self.append(*batch),
-            Action::RetainView => {
-                let view = self.driver.snapshots.retain_view();
-                Box::pin(std::future::ready(Finished::Outcome(Outcome::ViewRetained(view))))
-            }
-            Action::WriteSnapshot(request) => {
-                self.upkeep.stop_snapshot();
-                self.write_snapshot(request, now)
-            }
-            // These are not operations of a task.
-            Action::Wait(_) | Action::Stop | Action::Read(_) => Box::pin(std::future::pending()),
-        }
-    }
-
-    /// Runs an operation on the open log. The plan starts none before it is open.
-    fn with_log<F>(&self, operation: impl FnOnce(Arc<dyn Log>) -> F) -> BoxFuture<'static, Finished>
-    where
-        F: Future<Output = Outcome> + Send + 'static,
-    {
-        match self.log.clone() {
-            Some(log) => {
-                let outcome = operation(log);
-                Box::pin(async move { Finished::Outcome(outcome.await) })
-            }
-            None => {
-                Box::pin(std::future::ready(Finished::Outcome(Outcome::GenerationOpened(Err(())))))
-            }
-        }
-    }
-
-    fn append(&self, batch: Batch) -> BoxFuture<'static, Finished> {
-        let status = Arc::clone(&self.driver.status);
-        let lines = self.lines.clone();
-        self.with_log(|log| async move {
-            let started_at = Instant::now();
-            let appended = log.append(batch.after, batch.messages).await;
-            status.record_append(started_at.elapsed());
-            Outcome::Appended(appended.map_err(|err| append_failure(err, &lines)))
-        })
-    }
-
-    fn write_snapshot(&self, request: SnapshotRequest, now: Now) -> BoxFuture<'static, Finished> {
-        let SnapshotRequest { generation, block, .. } = request;
-        let slot = block.slot;
-        tracing::info!(
-            generation,
-            slot,
-            "a snapshot for a new generation of the log is being written"
-        );
-        let snapshots = self.driver.snapshots.clone();
-        let lines = self.lines.clone();
-        Box::pin(async move {
-            let written = snapshots.write_opening(request, now.unix_ms).await;
-            let written = written.map_err(|err| lines.report(&err));
-            Finished::Outcome(Outcome::SnapshotWritten(written))
-        })
-    }
-
-    fn start_reader(&mut self, after: u64) {
-        // The old one may have messages that the plan has seen, or does not need.
-        self.reader = None;
-        let opening: BoxFuture<'static, Finished> = match self.log.clone() {
-            Some(log) => Box::pin(async move { Finished::Reader(log.read(after).await) }),
-            None => Box::pin(std::future::ready(Finished::Outcome(Outcome::ReaderOpened(Err(()))))),
-        };
-        self.operation = Some(opening);
-    }
-
-    fn finish(&mut self, finished: Finished) {
+    fn finish_operation(&mut self, finished: FinishedOperation) {
         let lines = self.lines.clone();
         let outcome = match finished {
-            Finished::Outcome(outcome) => outcome,
-            Finished::Log(opened) => {
+            FinishedOperation::Outcome(outcome) => outcome,
+            FinishedOperation::Log(opened) => {
                 self.reader = None;
                 let opened = opened.map_err(|err| lines.report(&err));
                 Outcome::GenerationOpened(opened.map(|log| self.log = Some(log)))
             }
-            Finished::Reader(opened) => {
+            FinishedOperation::Reader(opened) => {
                 let opened = opened.map_err(|err| lines.report(&err));
                 Outcome::ReaderOpened(opened.map(|reader| self.reader = Some(reader)))
             }
@@ -479,25 +379,6 @@ impl Running {
         let items = self.driver.plan.own().item_count();
         if items > 0 && !self.is_stopped {
             tracing::warn!(items, "the log lacks blocks or marks of this ledger at its end");
-        }
-    }
-}
-
-fn append_failure(err: AppendError, lines: &ErrorLines) -> AppendFailure {
-    match err {
-        // The usual end of a leadership.
-        AppendError::Fenced { last } => AppendFailure::Fenced { last },
-        AppendError::Unknown(err) => {
-            lines.report(&err);
-            AppendFailure::Unknown
-        }
-        AppendError::Full(err) => {
-            lines.report(&err);
-            AppendFailure::Full
-        }
-        AppendError::Refused(err) => {
-            lines.report(&err);
-            AppendFailure::Refused(err.to_string())
         }
     }
 }

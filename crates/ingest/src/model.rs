@@ -7,6 +7,7 @@
 //! `HYDRANT_INGEST_SEEDS` sets the number of seeds.
 
 mod check;
+pub(crate) mod report;
 pub(crate) mod source;
 mod world;
 

@@ -8,15 +8,17 @@
 //! Not here: I/O, tasks and the clock (`driver`). Time is an argument.
 
 mod action;
-mod comparisons;
+mod compared_blocks;
 mod disagreement;
 mod following;
+mod handled_reports;
 mod next_generation;
 mod opening;
 mod phase;
 mod recovering;
-mod report_book;
 mod reports;
+mod responses;
+mod seeking;
 mod silence;
 #[cfg(test)]
 mod tests;
@@ -31,12 +33,12 @@ pub(crate) use self::action::{
     Action, AppendFailure, BlockDifference, CheckedReport, FoundSnapshots, Input, KnownSnapshot,
     LoggedBlock, Notice, Outcome, REPORT_OUTCOMES, ReadFailure, ReportOutcome,
 };
-use self::comparisons::Comparisons;
-use self::phase::{Phase, Rejoin};
+use self::compared_blocks::ComparedBlocks;
+use self::handled_reports::HandledReports;
+use self::phase::{GenerationRejoin, Phase};
 pub(crate) use self::phase::{SnapshotRequest, ViewBlock, WrittenSnapshot};
-use self::report_book::ReportBook;
 pub(crate) use self::silence::SILENCE_MAX;
-use self::silence::{Silence, SilenceChange};
+use self::silence::Silence;
 use crate::log_chain::Damage;
 use crate::own_chain::{OwnChain, OwnEvent, OwnStart};
 
@@ -130,12 +132,12 @@ pub(crate) struct Plan {
     /// The snapshots of the cluster when this ingester started.
     snapshots: Option<FoundSnapshots>,
     /// The reports of the followed generation, and the snapshots that they require.
-    reports: ReportBook,
-    comparisons: Comparisons,
+    reports: HandledReports,
+    compared_blocks: ComparedBlocks,
     /// A difference that the leader of the log is not informed of.
     difference: Option<BlockDifference>,
-    /// The generation that was given up at a damage.
-    rejoin: Option<Rejoin>,
+    /// The generation that was abandoned at a damage.
+    rejoin: Option<GenerationRejoin>,
     silence: Silence,
     /// Damaged records since the last whole one.
     damages: u32,
@@ -160,8 +162,8 @@ impl Plan {
             last_number: 0,
             last_term: 0,
             snapshots: None,
-            reports: ReportBook::default(),
-            comparisons: Comparisons::default(),
+            reports: HandledReports::default(),
+            compared_blocks: ComparedBlocks::default(),
             difference: None,
             rejoin: None,
             silence: Silence::default(),
@@ -213,7 +215,7 @@ impl Plan {
             Phase::Unchecked => Action::CheckChain,
             Phase::Seeking => Action::FindGeneration,
             Phase::Connecting { generation } => Action::OpenGeneration(*generation),
-            Phase::Measuring { .. } => Action::AskTail,
+            Phase::Measuring { .. } => Action::ReadTail,
             Phase::Recovering(_) => self.next_recovering_action(now),
             Phase::Following(_) => self.next_following_action(now),
             Phase::Opening(_) => self.next_opening_action(now),
@@ -334,71 +336,6 @@ impl Plan {
         }
     }
 
-    fn end_log_check(&mut self, result: Result<(), ()>, now: Now) {
-        match result {
-            Ok(()) => self.phase = Phase::Unchecked,
-            Err(()) => self.delay(now),
-        }
-    }
-
-    fn end_check(&mut self, result: Result<Option<FoundSnapshots>, ()>, now: Now) {
-        let own = self.config.genesis_hash;
-        let Ok(snapshots) = result else { return self.delay(now) };
-        let other = snapshots.map(|it| it.genesis_hash).filter(|found| *found != own);
-        if let Some(found) = other {
-            return self.stop(format!(
-                "the log is of the chain with the genesis hash {found}, and this node's has {own}: \
-                 choose another --log-cluster"
-            ));
-        }
-        self.snapshots = snapshots;
-        self.phase = Phase::Seeking;
-    }
-
-    fn end_search(&mut self, result: Result<Option<u64>, ()>, now: Now) {
-        let Ok(newest) = result else { return self.delay(now) };
-        match &mut self.phase {
-            Phase::Following(following) => {
-                following.note_search(now.elapsed);
-                if newest.is_none_or(|newest| newest <= following.generation) {
-                    return;
-                }
-            }
-            Phase::Opening(_) => return self.end_opening_search(newest),
-            _ => {}
-        }
-        let logged = self.snapshots.and_then(|it| it.logged_generation);
-        match newest {
-            Some(generation) if logged <= Some(generation) => self.connect(generation),
-            None if logged.is_none() => {
-                self.open_generation(0, "the cluster has no log yet".into())
-            }
-            // Its messages are lost, and those of older generations are not the newest ones.
-            _ => self.open_generation(0, "the newest generation of the log was deleted".into()),
-        }
-    }
-
-    fn end_connection(&mut self, result: Result<(), ()>, now: Now) {
-        match (&self.phase, result) {
-            (Phase::Opening(_), result) => self.end_opened_generation(result, now),
-            (Phase::Connecting { generation }, Ok(())) => {
-                self.phase = Phase::Measuring { generation: *generation };
-            }
-            // It may have been removed since.
-            _ => {
-                self.phase = Phase::Seeking;
-                self.delay(now);
-            }
-        }
-    }
-
-    /// Follows another generation. The log of the current one is forgotten, its numbers and terms are not.
-    fn connect(&mut self, generation: u64) {
-        self.note_numbers();
-        self.own.unpin();
-        self.phase = Phase::Connecting { generation };
-    }
-
     /// Appends nothing more.
     fn stop(&mut self, reason: String) {
         self.phase = Phase::Stopped;
@@ -414,53 +351,6 @@ impl Plan {
             self.counters.damages[kind] += 1;
         }
         self.notices.push(Notice::Damaged(damage));
-    }
-
-    /// Notes whether the log has responded to an operation.
-    fn note_outcome(&mut self, outcome: &Outcome, now: Now) {
-        let has_response = match outcome {
-            // A reader is opened without a request, and the store is not the log.
-            Outcome::ReaderOpened(Ok(()))
-            | Outcome::ChainChecked(_)
-            | Outcome::ViewRetained(_)
-            | Outcome::SnapshotWritten(_) => return self.silence.end_operation(),
-            Outcome::Appended(result) => {
-                let change = match result {
-                    Err(AppendFailure::Unknown) => self.silence.note_append_failure(now.elapsed),
-                    _ => self.silence.note_progress(now.elapsed),
-                };
-                self.silence.end_operation();
-                return self.note_silence_change(change);
-            }
-            Outcome::GenerationFound(result) => result.is_ok(),
-            Outcome::TailRead(result) => result.is_ok(),
-            Outcome::LogChecked(result)
-            | Outcome::GenerationOpened(result)
-            | Outcome::ReaderOpened(result)
-            | Outcome::GenerationCreated(result) => result.is_ok(),
-        };
-        self.note_response(has_response, now);
-        self.silence.end_operation();
-    }
-
-    /// Notes whether the log has responded to anything other than an append.
-    fn note_response(&mut self, has_response: bool, now: Now) {
-        let change = match has_response {
-            true => self.silence.note_response(now.elapsed),
-            false => self.silence.note_failure(now.elapsed),
-        };
-        self.note_silence_change(change);
-    }
-
-    fn note_silence_change(&mut self, change: Option<SilenceChange>) {
-        match change {
-            Some(SilenceChange::Started) => {
-                self.counters.silences += 1;
-                self.notices.push(Notice::Silent);
-            }
-            Some(SilenceChange::Ended { after }) => self.notices.push(Notice::Responds { after }),
-            None => {}
-        }
     }
 
     fn note_read_failure(&mut self, failure: ReadFailure) {

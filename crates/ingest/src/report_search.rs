@@ -3,8 +3,9 @@
 //! Input: the objects of the reports. Output: [`CheckedReport`]s of the followed generation.
 //! Shape: a report is read once, and scanned until the result is known. The newest positions come first, because a
 //! snapshot behind a damage is behind older ones, too.
-//! Bounds: [`REPORTS_MAX`] reports; for each search [`LISTED_MAX`] names, [`READS_MAX`] objects, [`SCANS_MAX`] scans of
-//! at most [`SCAN_TIMEOUT`] and twice [`DELETIONS_MAX`] deletions. A report beyond the end of the log is not read.
+//! Bounds: [`REPORTS_MAX`] reports; for each search [`LISTED_MAX`] names, [`READS_MAX`] objects,
+//! [`SCANNED_REPORTS_MAX`] scans of at most [`SCAN_TIMEOUT`] and twice [`DELETIONS_MAX`] deletions. A report beyond the
+//! end of the log is not read.
 //! Not here: the reaction to a report (`plan`), the interval of the search (`upkeep`).
 
 use std::cmp::Reverse;
@@ -31,8 +32,8 @@ const LISTED_MAX: usize = 10_000;
 const READS_MAX: usize = 32;
 /// Objects that one search fails to read before it ends.
 const FAILURES_MAX: u32 = 3;
-/// Scans of one search.
-const SCANS_MAX: usize = 4;
+/// Reports whose position one search scans.
+const SCANNED_REPORTS_MAX: usize = 4;
 /// Objects that one search deletes: as many of removed positions, and as many of older generations.
 const DELETIONS_MAX: usize = 200;
 /// Time limit of one scan. A log on a slow store needs longer, and is scanned again with the next search.
@@ -143,7 +144,7 @@ impl ReportSearch {
         let mut due: Vec<(u32, Reverse<u64>)> =
             due.map(|(sequence, found)| (found.scans, Reverse(*sequence))).collect();
         due.sort_unstable();
-        for (_, Reverse(sequence)) in due.into_iter().take(SCANS_MAX) {
+        for (_, Reverse(sequence)) in due.into_iter().take(SCANNED_REPORTS_MAX) {
             let scanned = timeout(SCAN_TIMEOUT, scan_log(log, sequence)).await;
             let scan = scanned.unwrap_or(Ok(ScanResult::Unknown)).unwrap_or_else(|err| {
                 lines.report(&err);
@@ -205,21 +206,13 @@ mod tests {
     use replicated_log::memory::MemoryLogSpace;
 
     use super::*;
+    use crate::model::report::fault_report;
 
     const CLUSTER: &str = "test";
     const GENERATION: u64 = 3;
 
     async fn store_report(depot: &Depot, generation: u64, sequence: u64) {
-        let report = FaultReport {
-            cluster: CLUSTER.to_owned(),
-            generation,
-            sequence,
-            record: 1,
-            slot: 1,
-            confirmed: 1,
-            what: "no_sum".to_owned(),
-            made_at_ms: 1,
-        };
+        let report = fault_report(generation, sequence, "no_sum");
         depot.put_new(&report.key(), report.to_text().into()).await.expect("it is stored");
     }
 

@@ -4,7 +4,8 @@
 //! Shape: the scan starts at an earlier record, so that the chain of records across the position is checked, too. It
 //! ends at the first whole record behind the position. Damaged messages on the way are passed over.
 //! Bounds: [`ANCHOR_WINDOWS`] messages before the position and [`MESSAGES_MAX`] after it, one block, unpacked;
-//! [`READ_TIMEOUT`] for a message. Damage is confirmed by [`SCANS_MAX`] scans: another server may have the message.
+//! [`READ_TIMEOUT`] for a message. Damage is confirmed by [`CONFIRMING_SCANS_MAX`] scans: another server may have the
+//! message.
 //! Invariant: silence of the log is not a damage.
 //! Not here: which reports are scanned (`report_search`), the reaction (`plan`).
 
@@ -23,8 +24,8 @@ const ANCHOR_WINDOWS: [u64; 2] = [64, RECORD_MESSAGES_MAX as u64];
 const MESSAGES_MAX: u64 = 4 * RECORD_MESSAGES_MAX as u64;
 /// Time limit of the read of one message. A smaller value finds more slow logs silent.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// Scans that have to find a damage.
-const SCANS_MAX: u32 = 3;
+/// Scans that have to find a damage before it is reported.
+const CONFIRMING_SCANS_MAX: u32 = 3;
 
 /// The log at the position of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,7 @@ pub(crate) enum ScanResult {
 /// The log cannot be reached.
 pub(crate) async fn scan_log(log: &dyn Log, after: u64) -> Result<ScanResult, LogError> {
     let mut result = ScanResult::Unknown;
-    for _ in 0..SCANS_MAX {
+    for _ in 0..CONFIRMING_SCANS_MAX {
         result = scan_once(log, after).await?;
         if !matches!(result, ScanResult::Damaged { .. } | ScanResult::Unreadable { .. }) {
             break;
@@ -75,10 +76,10 @@ async fn scan_once(log: &dyn Log, after: u64) -> Result<ScanResult, LogError> {
     for window in ANCHOR_WINDOWS {
         let start = after.saturating_sub(window).max(oldest);
         let scan = Scan::new(log, after, tail.last, start);
-        match scan.run().await? {
+        match scan.scan_window().await? {
             // A larger window may have a whole record before the position.
-            Scanned { result: ScanResult::Intact, is_anchored: false } if start > oldest => {}
-            scanned => return Ok(scanned.result),
+            WindowResult { result: ScanResult::Intact, is_anchored: false } if start > oldest => {}
+            window_result => return Ok(window_result.result),
         }
     }
     // Even the largest window has no head of a record before the position.
@@ -86,7 +87,7 @@ async fn scan_once(log: &dyn Log, after: u64) -> Result<ScanResult, LogError> {
 }
 
 /// The result of one window.
-struct Scanned {
+struct WindowResult {
     result: ScanResult,
     /// Whether a whole record before the position was read.
     is_anchored: bool,
@@ -111,8 +112,8 @@ struct Scan<'a> {
     is_silent: bool,
 }
 
-/// The outcome of one read.
-enum Read {
+/// The outcome of the read of one message.
+enum ReadOutcome {
     Message(StoredMessage),
     /// The log does not have this message intact.
     Damaged(u64),
@@ -138,7 +139,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    async fn run(mut self) -> Result<Scanned, LogError> {
+    async fn scan_window(mut self) -> Result<WindowResult, LogError> {
         loop {
             if self.stream.position() >= self.last {
                 let result = match self.damaged {
@@ -149,43 +150,43 @@ impl<'a> Scan<'a> {
                     // The messages are bodies without a head, which cannot be the position of a replica.
                     None => ScanResult::Unknown,
                 };
-                return Ok(self.end(result));
+                return Ok(self.end_window(result));
             }
-            match self.read().await? {
-                Read::Message(message) => {
+            match self.read_message().await? {
+                ReadOutcome::Message(message) => {
                     self.skip = 1;
                     self.is_silent = false;
-                    if let Some(result) = self.push(&message) {
-                        return Ok(self.end(result));
+                    if let Some(result) = self.handle_message(&message) {
+                        return Ok(self.end_window(result));
                     }
                 }
-                Read::Damaged(sequence) => {
+                ReadOutcome::Damaged(sequence) => {
                     let last = sequence.saturating_add(self.skip - 1);
                     self.skip = self.skip.saturating_mul(2);
-                    self.pass(last.min(self.last));
+                    self.skip_to(last.min(self.last));
                     self.reader = None;
                 }
-                Read::Missing(found) => {
-                    self.pass(found.saturating_sub(1).min(self.last));
+                ReadOutcome::Missing(found) => {
+                    self.skip_to(found.saturating_sub(1).min(self.last));
                     self.reader = None;
                 }
-                Read::Removed => return Ok(self.end(ScanResult::Removed)),
+                ReadOutcome::Removed => return Ok(self.end_window(ScanResult::Removed)),
                 // Messages behind it arrive if one is lost, and none if the log is slow or away.
-                Read::Silent if !self.is_silent => {
+                ReadOutcome::Silent if !self.is_silent => {
                     self.is_silent = true;
-                    self.pass(self.stream.position() + 1);
+                    self.skip_to(self.stream.position() + 1);
                     self.reader = None;
                 }
-                Read::Silent => return Ok(self.end(ScanResult::Unknown)),
+                ReadOutcome::Silent => return Ok(self.end_window(ScanResult::Unknown)),
             }
         }
     }
 
-    fn end(&self, result: ScanResult) -> Scanned {
-        Scanned { result, is_anchored: self.is_anchored }
+    fn end_window(&self, result: ScanResult) -> WindowResult {
+        WindowResult { result, is_anchored: self.is_anchored }
     }
 
-    async fn read(&mut self) -> Result<Read, LogError> {
+    async fn read_message(&mut self) -> Result<ReadOutcome, LogError> {
         let position = self.stream.position();
         let log = self.log;
         let reading = async {
@@ -197,32 +198,32 @@ impl<'a> Scan<'a> {
             self.reader = Some(reader);
             Ok::<_, LogError>(read)
         };
-        let Ok(read) = timeout(READ_TIMEOUT, reading).await else { return Ok(Read::Silent) };
+        let Ok(read) = timeout(READ_TIMEOUT, reading).await else { return Ok(ReadOutcome::Silent) };
         Ok(match read? {
-            Ok(message) => Read::Message(message),
-            Err(ReadError::Damaged { sequence, .. }) => Read::Damaged(sequence),
-            Err(ReadError::Missing { found, .. }) => Read::Missing(found),
-            Err(ReadError::Truncated { .. }) => Read::Removed,
+            Ok(message) => ReadOutcome::Message(message),
+            Err(ReadError::Damaged { sequence, .. }) => ReadOutcome::Damaged(sequence),
+            Err(ReadError::Missing { found, .. }) => ReadOutcome::Missing(found),
+            Err(ReadError::Truncated { .. }) => ReadOutcome::Removed,
             // The plan finds out that the log was replaced.
-            Err(ReadError::Gone) => Read::Silent,
+            Err(ReadError::Gone) => ReadOutcome::Silent,
             Err(ReadError::Log(err)) => return Err(err),
         })
     }
 
     /// Takes a message. Returns the result if it ends a whole record behind the position.
-    fn push(&mut self, message: &StoredMessage) -> Option<ScanResult> {
+    fn handle_message(&mut self, message: &StoredMessage) -> Option<ScanResult> {
         let pushed = self.stream.push(message);
         let record = match pushed {
             Ok(record) => record?,
             // The ingester itself cannot read the log any further, and stops with this reason.
             Err(StreamError::Version(_)) => return Some(ScanResult::Unknown),
             Err(StreamError::Damage(damage)) => {
-                self.pass(damage.sequence);
+                self.skip_to(damage.sequence);
                 return None;
             }
         };
         if let Err(damage) = self.chain.advance(&record.head, record.sequence) {
-            self.pass(damage.sequence);
+            self.skip_to(damage.sequence);
             return None;
         }
         if record.sequence <= self.after {
@@ -236,7 +237,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Continues after a damaged message. Replicas got past one before the position.
-    fn pass(&mut self, sequence: u64) {
+    fn skip_to(&mut self, sequence: u64) {
         let sequence = sequence.max(self.stream.position());
         if sequence > self.after {
             self.damaged = Some(sequence);

@@ -12,6 +12,15 @@ use tokio::time::Instant;
 /// Delay before a snapshot that failed is tried again.
 const FAILURE_BACKOFF: Duration = Duration::from_secs(10);
 
+/// Why a leader writes a snapshot of the running generation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SnapshotCause {
+    /// The newest one is too old.
+    Age,
+    /// Readers do not get past a damage of the log.
+    Damage,
+}
+
 /// The pace of snapshots.
 pub(crate) struct SnapshotPace {
     /// Shortest pause after a snapshot that was written.
@@ -28,12 +37,15 @@ impl SnapshotPace {
     }
 
     /// Notes the start of a snapshot.
-    pub(crate) fn start(&mut self, now: Instant, is_needed: bool) {
-        self.started_at = is_needed.then_some(now);
+    pub(crate) fn note_snapshot_start(&mut self, now: Instant, cause: SnapshotCause) {
+        self.started_at = match cause {
+            SnapshotCause::Age => None,
+            SnapshotCause::Damage => Some(now),
+        };
     }
 
     /// Notes the end of a snapshot. A needed one is followed by a pause of its own length.
-    pub(crate) fn end(&mut self, now: Instant, is_written: bool) {
+    pub(crate) fn note_snapshot_end(&mut self, now: Instant, is_written: bool) {
         let started_at = self.started_at.take();
         let pause = match is_written {
             true => started_at.map(|at| now.saturating_duration_since(at).max(self.pause_min)),
@@ -43,7 +55,7 @@ impl SnapshotPace {
     }
 
     /// Whether a needed snapshot may start.
-    pub(crate) fn is_ready(&self, now: Instant) -> bool {
+    pub(crate) fn can_start_needed_snapshot(&self, now: Instant) -> bool {
         self.paused_until.is_none_or(|until| now >= until)
     }
 }
@@ -62,13 +74,13 @@ mod tests {
         let mut written = Duration::ZERO;
         for took in [5, 90, 600, 1] {
             let took = SECOND * took;
-            assert!(pace.is_ready(now));
-            pace.start(now, true);
+            assert!(pace.can_start_needed_snapshot(now));
+            pace.note_snapshot_start(now, SnapshotCause::Damage);
             now += took;
             written += took;
-            pace.end(now, true);
+            pace.note_snapshot_end(now, true);
             let pause = took.max(SECOND * 60);
-            assert!(!pace.is_ready(now + pause - SECOND));
+            assert!(!pace.can_start_needed_snapshot(now + pause - SECOND));
             now += pause;
         }
         assert!(written * 2 <= now - start);
@@ -78,12 +90,12 @@ mod tests {
     fn a_failure_has_a_short_pause_and_a_snapshot_that_is_due_by_its_age_none() {
         let mut pace = SnapshotPace::new(SECOND * 60);
         let now = Instant::now();
-        pace.start(now, false);
-        pace.end(now + SECOND * 600, true);
-        assert!(pace.is_ready(now + SECOND * 600));
-        pace.start(now, true);
-        pace.end(now, false);
-        assert!(!pace.is_ready(now + SECOND * 9));
-        assert!(pace.is_ready(now + SECOND * 10));
+        pace.note_snapshot_start(now, SnapshotCause::Age);
+        pace.note_snapshot_end(now + SECOND * 600, true);
+        assert!(pace.can_start_needed_snapshot(now + SECOND * 600));
+        pace.note_snapshot_start(now, SnapshotCause::Damage);
+        pace.note_snapshot_end(now, false);
+        assert!(!pace.can_start_needed_snapshot(now + SECOND * 9));
+        assert!(pace.can_start_needed_snapshot(now + SECOND * 10));
     }
 }

@@ -39,7 +39,7 @@ impl TimeLimit {
             Action::FindGeneration => Outcome::GenerationFound(Err(())),
             Action::OpenGeneration(_) => Outcome::GenerationOpened(Err(())),
             Action::CreateGeneration(_) => Outcome::GenerationCreated(Err(())),
-            Action::AskTail => Outcome::TailRead(Err(())),
+            Action::ReadTail => Outcome::TailRead(Err(())),
             Action::Read(_) => Outcome::ReaderOpened(Err(())),
             Action::Append(batch) => {
                 let bytes: u64 = batch.messages.iter().map(|it| it.payload.len() as u64).sum();
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn an_operation_that_is_given_up_is_a_failure() {
-        let limit = TimeLimit::for_action(&Action::AskTail).expect("it is about the log");
+        let limit = TimeLimit::for_action(&Action::ReadTail).expect("it is about the log");
         assert!(matches!(limit.outcome, Outcome::TailRead(Err(()))));
         let text = limit.to_error("nats://a:4222").to_string();
         assert_eq!(text, "nats://a:4222: no response to an operation within 90s");

@@ -25,7 +25,7 @@ use crate::notices::ErrorLines;
 use crate::old_generations::OldGenerations;
 use crate::plan::{FollowedLog, LoggedBlock};
 use crate::report_search::{ReportSearch, SearchedLog};
-use crate::snapshot_pace::SnapshotPace;
+use crate::snapshot_pace::{SnapshotCause, SnapshotPace};
 
 /// Part of the log's age limit after which a snapshot is due. Replicas write theirs after an eighth.
 const SNAPSHOT_AGE_DIVISOR: u32 = 4;
@@ -73,15 +73,6 @@ pub(crate) enum UpkeepEvent {
 enum EndedTask {
     Round(Result<UpkeepFindings, JoinError>),
     Snapshot(Result<Option<LoggedBlock>, JoinError>),
-}
-
-/// Why a leader writes a snapshot of the running generation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum SnapshotCause {
-    /// The newest one is too old.
-    Age,
-    /// Readers do not get past a damage of the log.
-    Damage,
 }
 
 /// The log, the store and the settings that each task uses.
@@ -208,7 +199,7 @@ impl Upkeep {
             tracing::error!(%err, "the writing of a snapshot panicked");
             None
         });
-        self.pace.end(Instant::now(), written.is_some());
+        self.pace.note_snapshot_end(Instant::now(), written.is_some());
         written.map_or(UpkeepEvent::SnapshotFailed, UpkeepEvent::Snapshot)
     }
 
@@ -220,12 +211,12 @@ impl Upkeep {
     /// Whether a snapshot that readers need can be started: none is being written, and the pause after the one before
     /// is over.
     pub(crate) fn is_ready_to_write(&self) -> bool {
-        !self.is_writing() && self.pace.is_ready(Instant::now())
+        !self.is_writing() && self.pace.can_start_needed_snapshot(Instant::now())
     }
 
     /// Writes a snapshot of a block of the log, and removes old ones.
     pub(crate) fn start_snapshot(&mut self, view: View, block: LoggedBlock, cause: SnapshotCause) {
-        self.pace.start(Instant::now(), matches!(cause, SnapshotCause::Damage));
+        self.pace.note_snapshot_start(Instant::now(), cause);
         let context = self.context.clone();
         let first = self.first;
         self.snapshot = Some(tokio::spawn(async move {

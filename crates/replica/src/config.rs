@@ -45,7 +45,7 @@ pub struct ReplicaConfig {
     pub reread_interval: Duration,
     /// Time without a way to continue after which the replica reports the fault to the ingesters
     /// ([`cluster_snapshot::fault_reports`]). Default: 30 s.
-    pub report_after: Duration,
+    pub report_delay: Duration,
     /// Time without a message after which the extent of the log is requested, and a newer generation. Default: 2 s.
     pub idle_check_interval: Duration,
 }
@@ -68,7 +68,7 @@ impl ReplicaConfig {
             changes_bytes_max: 4 << 30,
             retry_interval: Duration::from_secs(2),
             reread_interval: Duration::from_millis(700),
-            report_after: Duration::from_secs(30),
+            report_delay: Duration::from_secs(30),
             idle_check_interval: Duration::from_secs(2),
         }
     }

@@ -28,6 +28,7 @@ mod known_blocks;
 mod log_follower;
 mod log_position;
 mod logged_blocks;
+mod newest_generations;
 mod proof;
 mod replica;
 mod snapshot_bank;

@@ -30,11 +30,10 @@ use solana::VerificationLevel;
 
 use crate::fault::check_level;
 use crate::first_record::FirstRecord;
+use crate::newest_generations::{NewestGenerations, OpenGeneration};
 
 /// Bytes of blocks that are not final: a few hundred blocks of mainnet, where 32 are usually above the root.
 const UNROOTED_BYTES_MAX: u64 = 1 << 29;
-/// Number of the newest generations that are tried.
-const GENERATIONS_MAX: u64 = 8;
 /// Number of snapshots before the first block whose manifests are tried.
 const MANIFESTS_MAX: usize = 4;
 /// Time limit of the wait for a message that exists.
@@ -79,22 +78,10 @@ impl LoggedBlocks {
     ) -> Result<Option<Self>, LogError> {
         let mut later: Option<LaterGeneration> = None;
         let Some(newest) = space.newest_generation().await? else { return Ok(None) };
-        let oldest = newest.saturating_sub(GENERATIONS_MAX - 1);
-        for generation in (oldest..=newest).rev() {
-            let log = match space.open_generation(generation).await {
-                Ok(log) => log,
-                Err(err) if generation == newest => return Err(err),
-                // It was removed.
-                Err(_) => continue,
-            };
-            let tail = match log.tail().await {
-                Ok(tail) => tail,
-                Err(err) if err.is_damage() => continue,
-                Err(err) => return Err(err),
-            };
-            if tail.last == 0 || tail.first > tail.last {
-                continue;
-            }
+        let mut generations = NewestGenerations::new(space, 0, newest);
+        while let Some(opened) = generations.open_next().await? {
+            let OpenGeneration { generation, log, tail } = opened;
+            let Some(tail) = tail.filter(|tail| tail.first <= tail.last) else { continue };
             let start = match find_snapshot(depot, cluster, generation, &tail, from).await {
                 Some(position) => Some(position.max(tail.first.saturating_sub(1))),
                 None => find_first(&*log, &tail, from).await?,

@@ -28,13 +28,12 @@ use crate::error::SnapshotFault;
 use crate::fault::level_name;
 use crate::first_record::FirstRecord;
 use crate::log_position::RecordPosition;
+use crate::newest_generations::NewestGenerations;
 use crate::snapshot_bank::SnapshotBank;
 use crate::status::{ReplicaStatus, error_text};
 
 /// Number of the newest snapshots of a generation that are tried.
 const TRIED_MAX: usize = 8;
-/// Number of the newest generations whose records are requested.
-const REQUESTED_GENERATIONS_MAX: u64 = 8;
 
 /// The sources of a replica: the log and the object store.
 #[derive(Clone)]
@@ -126,9 +125,8 @@ impl LogExtent {
 }
 
 impl SnapshotSources {
-    /// Returns the newest generation that has records. A generation without any is still being opened, or its opener
-    /// has died; the generation before it continues meanwhile. The records of generations up to `known` are not
-    /// requested.
+    /// Returns the newest generation that has records: the generation before one without any continues meanwhile. The
+    /// records of generations up to `known` are not requested.
     ///
     /// # Errors
     ///
@@ -141,22 +139,9 @@ impl SnapshotSources {
         let is_new = |newest: &u64| known.is_none_or(|known| *newest > known);
         let Some(newest) = created.filter(is_new) else { return Ok(created) };
         let oldest = known.map_or(0, |known| known.saturating_add(1));
-        let oldest = oldest.max(newest.saturating_sub(REQUESTED_GENERATIONS_MAX - 1));
-        for generation in (oldest..=newest).rev() {
-            let log = match self.space.open_generation(generation).await {
-                Ok(log) => log,
-                Err(err) if generation == newest => return Err(err),
-                // It was removed.
-                Err(_) => continue,
-            };
-            match log.tail().await {
-                Ok(tail) if tail.last == 0 => {}
-                Ok(_) => return Ok(Some(generation)),
-                Err(err) if err.is_damage() => return Ok(Some(generation)),
-                Err(err) => return Err(err),
-            }
-        }
-        Ok(known)
+        let mut generations = NewestGenerations::new(&*self.space, oldest, newest);
+        let opened = generations.open_next().await?;
+        Ok(opened.map(|opened| opened.generation).or(known))
     }
 
     /// Finds the snapshots from which the log can be read on, the newest first. Those at or below `above` are left out.

@@ -13,16 +13,17 @@
 //! socket is full.
 //! Cost: adding a message touches the two cache lines of [`Queue`], the buffer of its messages, which is new or in use,
 //! and the waker of the listener. The queue of an idle listener has nothing else on the heap.
-//! Not here: conflated and held messages (`cold_state`), and waking (`wake_listener`).
+//! Not here: the bounds of the messages and their order (`queue_state`), conflated and held messages (`cold_state`),
+//! and waking (`wake_listener`).
 
 mod cold_state;
+mod queue_state;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use self::cold_state::ColdState;
+use self::queue_state::QueueState;
 use crate::delivery::{CloseReason, Delivery, Hold, Message, Next};
 use crate::filter::Position;
 use crate::ids::SubscriptionId;
@@ -37,7 +38,7 @@ const QUEUE_BYTES: usize = 128;
 /// that the lock is in the first line and `wake` in the second ([`Queue::load_lines`]).
 #[repr(C, align(128))]
 pub(crate) struct Queue<M: Message> {
-    inner: Mutex<Inner<M>>,
+    inner: Mutex<QueueState<M>>,
     /// The account that the entries are charged to.
     memory: Arc<QueueMemory>,
     /// Called, without the lock, when there is a first message to take, and when the queue is closed. Conflated
@@ -45,31 +46,10 @@ pub(crate) struct Queue<M: Message> {
     wake: Arc<dyn WakeListener>,
 }
 
-struct Inner<M: Message> {
-    messages: VecDeque<Delivery<M>>,
-    /// Bytes of all messages, also of those in `cold`.
-    bytes: usize,
-    /// Bytes charged to `Queue::memory`.
-    charged: usize,
-    closed: Option<CloseReason>,
-    /// Number of holds so far.
-    holds_count: u64,
-    /// The parts that most queues do not have. `None` while all of them are empty.
-    cold: Option<Box<ColdState<M>>>,
-}
-
 impl<M: Message> Queue<M> {
     pub(crate) fn new(memory: Arc<QueueMemory>, wake: Arc<dyn WakeListener>) -> Self {
         const { assert!(size_of::<Self>() == QUEUE_BYTES, "a queue is two cache lines") }
-        let inner = Inner {
-            messages: VecDeque::new(),
-            bytes: 0,
-            charged: 0,
-            closed: None,
-            holds_count: 0,
-            cold: None,
-        };
-        Self { inner: Mutex::new(inner), memory, wake }
+        Self { inner: Mutex::new(QueueState::new()), memory, wake }
     }
 
     /// Adds a message. If the queue is full, messages that may be conflated are; if it is still full, the queue is
@@ -317,195 +297,6 @@ impl<M: Message> Queue<M> {
 impl<M: Message> Drop for Queue<M> {
     fn drop(&mut self) {
         self.memory.replace(self.inner.get_mut().charged, 0);
-    }
-}
-
-impl<M: Message> Inner<M> {
-    /// The parts that most queues do not have.
-    fn cold_mut(&mut self) -> &mut ColdState<M> {
-        self.cold.get_or_insert_with(|| Box::new(ColdState::new()))
-    }
-
-    /// Charges the entries, the holds and the conflated messages after a change, and frees memory that is not needed
-    /// since. The bodies of messages are charged where they are encoded.
-    fn settle(&mut self, memory: &QueueMemory) {
-        self.free_unused();
-        let now = self.messages_count() * size_of::<Delivery<M>>()
-            + self.cold.as_ref().map_or(0, |cold| cold.charged_bytes());
-        memory.replace(self.charged, now);
-        self.charged = now;
-    }
-
-    /// Frees the memory of empty parts, the buffer of the messages included, although the next message needs one: most
-    /// listeners wait long for it. A new buffer was often freed shortly before by another listener, while this one would
-    /// not be in the CPU's caches.
-    fn free_unused(&mut self) {
-        if self.messages.is_empty() && self.messages.capacity() > 0 {
-            self.messages = VecDeque::new();
-        }
-        if self.cold.as_ref().is_some_and(|cold| cold.is_unused()) {
-            self.cold = None;
-        }
-    }
-
-    fn is_on_hold(&self, subscription: SubscriptionId) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.is_on_hold(subscription))
-    }
-
-    /// Removes the next entry that is not in `messages`.
-    fn take_cold_entry(&mut self) -> Next<M, M::Conflated> {
-        let Some(cold) = &mut self.cold else { return Next::Empty };
-        if let Some(delivery) = cold.take_paused() {
-            self.bytes -= delivery.bytes;
-            return Next::Message(delivery);
-        }
-        match cold.take_conflated() {
-            Some(conflated) => {
-                self.bytes -= conflated.bytes;
-                Next::Conflated(conflated)
-            }
-            None => Next::Empty,
-        }
-    }
-
-    /// The queue that has the messages of a subscription: one of its own if it is paused.
-    fn messages_for(&mut self, subscription: SubscriptionId) -> &mut VecDeque<Delivery<M>> {
-        let paused = self.cold.as_mut().and_then(|cold| cold.paused_messages(subscription));
-        paused.unwrap_or(&mut self.messages)
-    }
-
-    /// Ends the pause. Its messages come after those that are queued.
-    fn end_pause(&mut self) {
-        if let Some(cold) = &mut self.cold {
-            self.messages.append(&mut cold.end_pause());
-        }
-    }
-
-    /// Removes the queued messages of a subscription, in order. They still count.
-    fn extract_messages(&mut self, subscription: SubscriptionId) -> VecDeque<Delivery<M>> {
-        if let Some(paused) = self.cold.as_mut().and_then(|cold| cold.paused_messages(subscription))
-        {
-            return std::mem::take(paused);
-        }
-        let is_extracted = |delivery: &Delivery<M>| delivery.subscription == subscription;
-        if !self.messages.iter().any(is_extracted) {
-            return VecDeque::new();
-        }
-        let (extracted, others) =
-            std::mem::take(&mut self.messages).into_iter().partition(is_extracted);
-        self.messages = others;
-        extracted
-    }
-
-    fn pop_until(
-        &mut self,
-        subscription: SubscriptionId,
-        until: Position,
-    ) -> Next<M, M::Conflated> {
-        if let Some(reason) = self.closed {
-            return Next::Closed(reason);
-        }
-        let messages = self.messages_for(subscription);
-        let is_next =
-            |queued: &Delivery<M>| queued.subscription == subscription && queued.at <= until;
-        let index = messages.iter().position(is_next);
-        match index.and_then(|index| messages.remove(index)) {
-            Some(delivery) => {
-                self.bytes -= delivery.bytes;
-                Next::Message(delivery)
-            }
-            None => Next::Empty,
-        }
-    }
-
-    fn take_first_message(&mut self) -> Next<M, M::Conflated> {
-        let Some(delivery) = self.messages.pop_front() else { return Next::Empty };
-        self.bytes -= delivery.bytes;
-        Next::Message(delivery)
-    }
-
-    /// Conflates the queued messages that allow it. Returns false if there are none.
-    fn conflate_queued(&mut self) -> bool {
-        let paused = self.cold.as_mut().map(|cold| cold.take_conflating()).unwrap_or_default();
-        if paused.is_empty() && !self.messages.iter().any(|queued| queued.conflates) {
-            return false;
-        }
-        for queued in std::mem::take(&mut self.messages).into_iter().chain(paused) {
-            if queued.conflates {
-                self.bytes -= queued.bytes;
-                self.conflate(queued);
-            } else {
-                self.messages.push_back(queued);
-            }
-        }
-        true
-    }
-
-    /// Whether there is nothing to take; messages may be on hold or paused.
-    fn is_empty(&self) -> bool {
-        self.messages.is_empty()
-            && self.cold.as_ref().is_none_or(|cold| cold.conflated_count() == 0)
-    }
-
-    /// Number of messages, those on hold or paused included.
-    fn messages_count(&self) -> usize {
-        self.messages.len() + self.cold.as_ref().map_or(0, |cold| cold.messages_count())
-    }
-
-    fn push(&mut self, limits: &Limits, delivery: Delivery<M>) -> Result<(), CloseReason> {
-        if delivery.conflates && self.is_conflated(delivery.subscription) {
-            self.conflate(delivery);
-            return self.check_bytes(limits);
-        }
-        if let Err(reason) = self.check_capacity(limits, delivery.bytes) {
-            if self.conflate_queued() {
-                self.check_bytes(limits)?;
-            }
-            if delivery.conflates {
-                self.conflate(delivery);
-                return self.check_bytes(limits);
-            }
-            self.check_capacity(limits, delivery.bytes).map_err(|_| reason)?;
-        }
-        self.bytes += delivery.bytes;
-        let delivery = match &mut self.cold {
-            Some(cold) => cold.add_waiting(delivery),
-            None => Some(delivery),
-        };
-        if let Some(delivery) = delivery {
-            self.messages.push_back(delivery);
-        }
-        Ok(())
-    }
-
-    fn check_capacity(&self, limits: &Limits, bytes: usize) -> Result<(), CloseReason> {
-        if self.messages_count() >= limits.queue_messages_max {
-            return Err(CloseReason::MessagesFull { limit: limits.queue_messages_max });
-        }
-        let limit = limits.queue_bytes_max;
-        let needed = self.bytes_with_entries() + size_of::<Delivery<M>>() + bytes;
-        if needed > limit { Err(CloseReason::BytesFull { limit }) } else { Ok(()) }
-    }
-
-    fn check_bytes(&self, limits: &Limits) -> Result<(), CloseReason> {
-        let limit = limits.queue_bytes_max;
-        if self.bytes_with_entries() > limit {
-            return Err(CloseReason::BytesFull { limit });
-        }
-        Ok(())
-    }
-
-    /// Bytes of the messages and of their entries in the queue.
-    fn bytes_with_entries(&self) -> usize {
-        self.bytes + self.messages_count() * size_of::<Delivery<M>>()
-    }
-
-    fn is_conflated(&self, subscription: SubscriptionId) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.is_conflated(subscription))
-    }
-
-    fn conflate(&mut self, delivery: Delivery<M>) {
-        self.bytes += self.cold_mut().conflate(delivery);
     }
 }
 

@@ -11,28 +11,31 @@
 //! between, so there is one at a time for each thread, of at most `Config::addresses_message_bytes_max` bytes.
 //! Why not tungstenite's reader: it buffers each message twice, without a bound over all connections, and it writes
 //! pongs to a buffer without a bound.
-//! While a call runs, [`MessageReader::next_control`] reads the pings and pongs before the next message. It reads no
-//! message, and at most [`CONTROL_READ_BYTES`] of one.
-//! Dropping the future of either function loses nothing.
+//! Dropping the future of [`MessageReader::next`] or [`MessageReader::next_control`] loses nothing.
+//! Not here: the pings and pongs that are read while a call runs (`control_frames`), the content of whole messages and
+//! control frames (`received`).
 
-use std::future::{pending, poll_fn};
+mod control_frames;
+mod partial_message;
+mod received;
+
 use std::io::Cursor;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
 use clients::ClientId;
-use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, timeout_at};
-use tokio_tungstenite::tungstenite::Utf8Bytes;
-use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
+use self::partial_message::{Frame, FrameKind, Missing, PartialMessage, unmask};
+pub(crate) use self::received::{ReadError, Received};
+use self::received::{received_control, received_data};
 use crate::config::Config;
 use crate::incoming_budget::{IncomingBudget, Reservation};
-use crate::message::{IncomingMessage, IncomingPart, MessageBound, MessageKind};
+use crate::message::{IncomingPart, MessageBound, MessageKind};
 
 /// Bytes that one read of short messages may return.
 const BUFFER_BYTES: usize = 4 * 1024;
@@ -42,53 +45,9 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const PART_BYTES: usize = 64 * 1024;
 /// The most bytes in a control frame (RFC 6455, 5.5).
 const CONTROL_BYTES_MAX: u64 = 125;
-/// Bytes that are read at once while a call runs: more than one control frame.
-const CONTROL_READ_BYTES: usize = 256;
-/// The first byte of a ping, and that of a pong.
-const PING: u8 = 0x89;
-const PONG: u8 = 0x8a;
 /// Delay before a message tries to reserve memory again: the first one, and the maximum.
 const RESERVE_BACKOFF: Duration = Duration::from_millis(10);
 const RESERVE_BACKOFF_MAX: Duration = Duration::from_millis(500);
-
-/// A message or a control frame from a client.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Received {
-    Message(IncomingMessage),
-    Part(IncomingPart),
-    Ping(Bytes),
-    Pong,
-    /// With the close frame to send back.
-    Close(Option<CloseFrame>),
-}
-
-impl Received {
-    /// Returns whether it is a whole message, or the last part of one.
-    pub(crate) fn ends_message(&self) -> bool {
-        match self {
-            Self::Message(_) => true,
-            Self::Part(part) => part.is_last,
-            Self::Ping(_) | Self::Pong | Self::Close(_) => false,
-        }
-    }
-}
-
-/// Why nothing more can be read.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ReadError {
-    /// The stream ended or broke.
-    Gone,
-    /// A frame that the standard does not allow.
-    Protocol(&'static str),
-    /// A text that is not UTF-8.
-    NotUtf8,
-    /// A message over a limit.
-    TooLong { limit: usize, setting: &'static str },
-    /// A message that was not complete in time.
-    Late,
-    /// A message that was not complete in time because there was no memory for it.
-    IncomingFull,
-}
 
 /// Finds the bound of a message that is over the ordinary one, from its first `Config::message_bytes_max` bytes.
 pub(crate) type FindBound = fn(MessageKind, &[u8]) -> MessageBound;
@@ -116,43 +75,6 @@ pub(crate) struct MessageReader {
     limits: Limits,
     incoming: Arc<IncomingBudget>,
     client: ClientId,
-}
-
-/// A frame whose header was read.
-struct Frame {
-    kind: FrameKind,
-    is_final: bool,
-    mask: [u8; 4],
-    len: usize,
-    /// Bytes of the payload that were read.
-    read: usize,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FrameKind {
-    Data,
-    Control(Control),
-}
-
-struct PartialMessage {
-    kind: MessageKind,
-    /// The bytes that have not been returned.
-    bytes: BytesMut,
-    /// Bytes that were returned in parts.
-    returned: usize,
-    /// `None` until it is known.
-    bound: Option<MessageBound>,
-    reservation: Reservation,
-}
-
-/// The reason why the reader cannot continue yet.
-enum Missing {
-    /// Bytes in the buffer.
-    Bytes,
-    /// Up to `n` bytes of a payload, which are read into the message directly.
-    Payload(usize),
-    /// Memory for the message.
-    Memory,
 }
 
 enum Progress {
@@ -236,59 +158,6 @@ impl MessageReader {
                 Ok(0) | Err(_) => return Err(ReadError::Gone),
             }
         }
-    }
-
-    /// Returns the next ping or pong. Waits forever if something else comes before it: a part of a message, a close
-    /// frame, an error or the end of the stream, which [`Self::next`] finds. The reservation of the last message stays.
-    pub(crate) async fn next_control<IO: AsyncRead + Unpin>(&mut self, io: &mut IO) -> Received {
-        loop {
-            let is_between_frames = self.frame.is_none() && self.buffer.is_empty();
-            if !is_between_frames && !self.has_ping_or_pong() {
-                return pending().await;
-            }
-            let needs_bytes = match self.progress() {
-                Ok(Progress::Received(received)) => return received,
-                Ok(Progress::Missing(missing)) => matches!(missing, Missing::Bytes),
-                Err(_) => false,
-            };
-            if !needs_bytes {
-                return pending().await;
-            }
-            if self.read_since_yield >= CHUNK_BYTES {
-                self.read_since_yield = 0;
-                tokio::task::yield_now().await;
-            }
-            match self.read_control(io).await {
-                Ok(1..) => {}
-                Ok(0) | Err(_) => return pending().await,
-            }
-        }
-    }
-
-    /// Returns whether the buffer starts with a ping or a pong, or with the payload of one.
-    fn has_ping_or_pong(&self) -> bool {
-        match &self.frame {
-            Some(frame) => {
-                matches!(frame.kind, FrameKind::Control(Control::Ping | Control::Pong))
-            }
-            None => matches!(self.buffer.first(), Some(&(PING | PONG))),
-        }
-    }
-
-    /// Reads to the buffer, which has less than a control frame. It grows only when the socket has something.
-    async fn read_control<IO: AsyncRead + Unpin>(&mut self, io: &mut IO) -> std::io::Result<usize> {
-        poll_fn(|cx| {
-            let mut bytes = [0; CONTROL_READ_BYTES];
-            let mut read = ReadBuf::new(&mut bytes);
-            let polled = Pin::new(&mut *io).poll_read(cx, &mut read);
-            polled.map_ok(|()| {
-                let read = read.filled();
-                self.buffer.extend_from_slice(read);
-                self.read_since_yield += read.len();
-                read.len()
-            })
-        })
-        .await
     }
 
     /// Extends the deadline by a time in which nothing was read.
@@ -512,40 +381,6 @@ impl MessageReader {
     }
 }
 
-impl PartialMessage {
-    /// Makes the buffer longer. Without enough free memory it returns false and changes nothing. The old buffer is not
-    /// reserved while it is copied: a message of the maximum length could need twice its client's share.
-    fn grow(&mut self, capacity: usize) -> bool {
-        if !self.reservation.grow(capacity) {
-            return false;
-        }
-        let mut bytes = BytesMut::with_capacity(capacity);
-        bytes.extend_from_slice(&self.bytes);
-        self.bytes = bytes;
-        true
-    }
-
-    /// Takes bytes of the frame's payload that were read already, until the message has `until` bytes. If there are
-    /// none, returns how many are missing.
-    fn take_buffered(
-        &mut self,
-        buffer: &mut BytesMut,
-        frame: &mut Frame,
-        until: usize,
-    ) -> Option<Missing> {
-        let before = self.bytes.len();
-        let buffered = buffer.len().min(until - before);
-        if buffered == 0 {
-            return Some(Missing::Payload(until - before));
-        }
-        self.bytes.extend_from_slice(&buffer[..buffered]);
-        unmask(&mut self.bytes[before..], frame.mask, frame.read);
-        buffer.advance(buffered);
-        frame.read += buffered;
-        None
-    }
-}
-
 impl Limits {
     fn too_long(&self, bound: MessageBound) -> ReadError {
         if bound != MessageBound::Short && self.long_max > self.short_max {
@@ -553,51 +388,6 @@ impl Limits {
             return ReadError::TooLong { limit: self.long_max, setting };
         }
         ReadError::TooLong { limit: self.short_max, setting: "pubsub.message_bytes_max" }
-    }
-}
-
-fn received_data(kind: MessageKind, payload: BytesMut) -> Result<Received, ReadError> {
-    let payload = payload.freeze();
-    let message = match kind {
-        MessageKind::Binary => IncomingMessage::Binary(payload),
-        MessageKind::Text => {
-            IncomingMessage::Text(Utf8Bytes::try_from(payload).map_err(|_| ReadError::NotUtf8)?)
-        }
-    };
-    Ok(Received::Message(message))
-}
-
-fn received_control(control: Control, mut payload: Bytes) -> Result<Received, ReadError> {
-    match control {
-        Control::Ping => Ok(Received::Ping(payload)),
-        Control::Pong => Ok(Received::Pong),
-        Control::Close => match payload.len() {
-            0 => Ok(Received::Close(None)),
-            1 => Err(ReadError::Protocol("a close frame of one byte")),
-            _ => {
-                let code = CloseCode::from(payload.get_u16());
-                let reason = Utf8Bytes::try_from(payload).map_err(|_| ReadError::NotUtf8)?;
-                if code.is_allowed() {
-                    return Ok(Received::Close(Some(CloseFrame { code, reason })));
-                }
-                let reason = Utf8Bytes::from_static("Protocol violation");
-                Ok(Received::Close(Some(CloseFrame { code: CloseCode::Protocol, reason })))
-            }
-        },
-        Control::Reserved(_) => Err(ReadError::Protocol("an opcode that is reserved")),
-    }
-}
-
-/// Unmasks a part of a payload. `offset` is the position of the part in the payload.
-fn unmask(bytes: &mut [u8], mut mask: [u8; 4], offset: usize) {
-    mask.rotate_left(offset % 4);
-    let word = u32::from_ne_bytes(mask);
-    let (words, rest) = bytes.as_chunks_mut::<4>();
-    for four in words {
-        *four = (u32::from_ne_bytes(*four) ^ word).to_ne_bytes();
-    }
-    for (byte, mask) in rest.iter_mut().zip(mask) {
-        *byte ^= mask;
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Shape: a call has a slot that it is about, which all replicas have reached: as `minContextSlot` where the method has
 //! it, and as the header `hydrant-min-slot` of every request.
-//! Not here: what may differ (`rig::node_differences`).
+//! Not here: what may differ (`rig::replica_differences`).
 
 use std::collections::BTreeSet;
 
@@ -222,7 +222,7 @@ fn route(name: &'static str, path: String) -> Call {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::node_differences::NodeDifferences;
+    use crate::rig::replica_differences::own_reason;
 
     #[test]
     fn no_call_is_about_the_node() {
@@ -239,7 +239,7 @@ mod tests {
             history_calls("a"),
         ];
         for call in calls.concat() {
-            assert_eq!(NodeDifferences::get().own_reason(call.name()), None, "{call:?}");
+            assert_eq!(own_reason(call.name()), None, "{call:?}");
         }
     }
 

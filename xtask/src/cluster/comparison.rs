@@ -21,7 +21,7 @@ use crate::cluster::calls::{self, Call, SLOTS_BEFORE};
 use crate::cluster::node_response::{Round, Subject, ask_all, find_difference};
 use crate::rig::clock::now;
 use crate::rig::json_rpc;
-use crate::rig::node_differences::NodeDifferences;
+use crate::rig::replica_differences::describe_own_responses;
 use crate::rig::response_comparison::difference;
 
 /// Number of times that it is sent again after a difference that a fork or a missing context may explain.
@@ -164,7 +164,7 @@ impl Comparison {
                 "| {name} | {equal} | {equal_later} | {different} | {wrong} | {not_compared} | {left_out} | {first} |"
             );
         }
-        let _ = writeln!(text, "\nNot compared: {}.", NodeDifferences::get().describe_own());
+        let _ = writeln!(text, "\nNot compared: {}.", describe_own_responses());
         text
     }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::cluster::calls::{Call, trim_histories};
 use crate::rig::clock::now;
 use crate::rig::http_client::{Response, exchange};
-use crate::rig::node_differences::NodeDifferences;
+use crate::rig::replica_differences::normalize_response;
 use crate::rig::response_comparison::difference;
 
 /// Number of times that a request is sent until all responses are about one slot.
@@ -102,7 +102,7 @@ impl NodeResponse {
         ensure!(response.status != 429 && response.status < 500, "{name}: {}", response.status);
         let context = body["result"]["context"]["slot"].as_u64();
         let header = response.header("hydrant-slot").and_then(|slot| slot.parse().ok());
-        let body = NodeDifferences::get().comparable(name, body);
+        let body = normalize_response(name, body);
         Ok(Self {
             slot: context.or(header),
             has_context: context.is_some(),

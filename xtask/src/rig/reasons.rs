@@ -1,11 +1,11 @@
 //! Methods with a reason for different responses, as in docs/methods.md, and the parts of responses that are not
-//! compared. A replica may also differ where two replicas may (`node_differences`).
+//! compared. A replica may also differ where two replicas may (`replica_differences`).
 
 use serde_json::Value;
 
 use crate::rig::known_slots::KnownSlots;
-use crate::rig::node_differences::NodeDifferences;
 use crate::rig::nodes::FollowerKind;
+use crate::rig::replica_differences;
 
 /// Number of final slots for which fees are compared: a node has those of 150 blocks, up to its newest one.
 const FEES_SLOTS: u64 = 100;
@@ -38,7 +38,7 @@ pub(crate) fn reason(kind: FollowerKind, method: &str) -> Option<&'static str> {
     let reason = REASONS.iter().find(|(name, _)| *name == method).map(|(_, reason)| *reason);
     match kind {
         FollowerKind::Follow | FollowerKind::Ingest => reason,
-        FollowerKind::Replica => reason.or_else(|| NodeDifferences::get().own_reason(method)),
+        FollowerKind::Replica => reason.or_else(|| replica_differences::own_reason(method)),
     }
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn comparable(
     }
     match kind {
         FollowerKind::Follow | FollowerKind::Ingest => response,
-        FollowerKind::Replica => NodeDifferences::get().comparable(method, response),
+        FollowerKind::Replica => replica_differences::normalize_response(method, response),
     }
 }
 

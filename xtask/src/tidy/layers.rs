@@ -10,7 +10,7 @@ use crate::workspace::Crate;
 /// Layer by layer, the lowest first. A new crate is added here and in ARCHITECTURE.md.
 pub(crate) const LAYERS: &[&[&str]] = &[
     &["ledger"],
-    &["address", "state", "index", "metrics", "lattice", "muhash", "api_keys"],
+    &["address", "state", "index", "metrics", "lattice", "muhash", "api_keys", "node_differences"],
     &["subscriptions", "clients", "cache", "process_usage", "input_file", "store"],
     &["cpu_pool", "query", "solana", "kaspa", "agave-precompiles"],
     &["authentication", "chain_solana", "chain_kaspa", "snapshot_solana", "verify", "feed"],

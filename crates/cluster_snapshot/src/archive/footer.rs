@@ -12,6 +12,7 @@ use store::{ByteReader, ByteWriter, DecodeError};
 
 use super::error::ArchiveError;
 use super::object::ArchiveObject;
+use crate::final_digest::{append_digest, strip_digest};
 
 /// The version of objects.
 pub(super) const VERSION: u16 = 1;
@@ -22,7 +23,6 @@ const END_MAGIC: &[u8; 4] = b"HYSF";
 pub(super) const END_BYTES: usize = 10;
 /// Bytes of a footer. One of a hundred blocks has 7 KB. A longer one is refused before it is read.
 const FOOTER_BYTES_MAX: usize = 16 << 20;
-const DIGEST_BYTES: usize = 32;
 
 /// The footer of an object: its range of slots, and its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,8 +106,7 @@ impl ArchiveFooter {
             out.key(&block.digest);
         });
         out.option(self.previous.as_ref(), ByteWriter::key);
-        let digest = blake3::hash(&out.0);
-        out.key(digest.as_bytes());
+        append_digest(&mut out.0);
         out.u32(out.0.len() as u32);
         out.u16(VERSION);
         out.0.extend(END_MAGIC);
@@ -135,12 +134,8 @@ impl ArchiveFooter {
     pub(super) fn from_bytes(bytes: &[u8], object: &ArchiveObject) -> Result<Self, ArchiveError> {
         let key = &object.key;
         let damaged = |what| ArchiveError::Damaged { key: key.clone(), what };
-        let body = bytes.split_last_chunk::<END_BYTES>().map(|(body, _)| body);
-        let split = body.and_then(|body| body.split_last_chunk::<DIGEST_BYTES>());
-        let (body, digest) = split.ok_or_else(|| damaged("footer"))?;
-        if blake3::hash(body).as_bytes() != digest {
-            return Err(damaged("digest of the footer"));
-        }
+        let (before, _) = bytes.split_last_chunk::<END_BYTES>().ok_or_else(|| damaged("footer"))?;
+        let body = strip_digest(before).ok_or_else(|| damaged("digest of the footer"))?;
         let footer = Self::read(body).map_err(ArchiveError::decode_error(key))?;
         let of_footer = (footer.cluster.as_str(), footer.epoch, footer.first, footer.last);
         if of_footer != (object.cluster.as_str(), object.epoch, object.first, object.last) {

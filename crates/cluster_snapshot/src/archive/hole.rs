@@ -22,15 +22,15 @@ use store::{ByteReader, ByteWriter, DecodeError};
 
 use super::error::ArchiveError;
 use super::object::{cluster_dir, list_covered_slots};
+use crate::final_digest::{FrameFault, append_digest, strip_magic_and_digest};
 
 const VERSION: u16 = 1;
 const MAGIC: &[u8; 4] = b"HYSH";
-const DIGEST_BYTES: usize = 32;
 const SUFFIX: &str = ".hyh";
 /// The directory of an archive's holes. Epochs, which are numbers, sort before it.
 const DIR: &str = "holes";
 /// Bytes of a hole that are read: it has about 300.
-const BYTES_MAX: usize = 4_096;
+const HOLE_BYTES_MAX: usize = 4_096;
 
 /// The name of a hole's object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,8 +96,8 @@ impl ArchiveHoleKey {
 }
 
 impl HoleEnd {
-    /// Returns the parent of a block.
-    pub(super) fn parent_of(block: &Block) -> Self {
+    /// Creates the end of a hole from the block after it, whose parent it is.
+    pub(super) fn from_child(block: &Block) -> Self {
         Self {
             slot: block.parent.slot,
             blockhash: block.previous_blockhash,
@@ -105,15 +105,16 @@ impl HoleEnd {
         }
     }
 
-    /// Whether a block is this one, follows it, or is before it. A block of another chain is not.
-    pub(super) fn is_on_chain_of(&self, block: &Block) -> bool {
+    /// Whether an archive may have a block: it is this one, follows it, or is before it. A block of another chain is
+    /// refused.
+    pub(super) fn allows(&self, block: &Block) -> bool {
         if block.id.slot < self.slot {
             return true;
         }
         if block.id.slot == self.slot {
             return block.blockhash == self.blockhash && block.bank_hash == self.bank_hash;
         }
-        block.parent.slot > self.slot || Self::parent_of(block) == *self
+        block.parent.slot > self.slot || Self::from_child(block) == *self
     }
 }
 
@@ -145,20 +146,17 @@ impl ArchiveHole {
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.encode();
-        let digest = blake3::hash(&bytes);
-        bytes.extend(digest.as_bytes());
+        append_digest(&mut bytes);
         bytes
     }
 
     fn from_bytes(bytes: &[u8], named: &ArchiveHoleKey) -> Result<Self, ArchiveError> {
         let key = &named.key;
         let damaged = |what| ArchiveError::Damaged { key: key.clone(), what };
-        let split = bytes.split_last_chunk::<DIGEST_BYTES>();
-        let (encoded, digest) = split.ok_or_else(|| damaged("length"))?;
-        let body = encoded.strip_prefix(MAGIC).ok_or_else(|| damaged("start"))?;
-        if blake3::hash(encoded).as_bytes() != digest {
-            return Err(damaged("digest"));
-        }
+        let body = strip_magic_and_digest(bytes, MAGIC).map_err(|fault| match fault {
+            FrameFault::Magic => damaged("start"),
+            FrameFault::Digest => damaged("digest"),
+        })?;
         let mut from = ByteReader::new(body);
         let found = from.u16("version").map_err(ArchiveError::decode_error(key))?;
         if found != VERSION {
@@ -213,7 +211,7 @@ pub async fn list_holes(depot: &Depot, cluster: &str) -> Result<Vec<ArchiveHoleK
 ///
 /// The store failed, or the object is damaged or of another version.
 pub async fn read_hole(depot: &Depot, key: &ArchiveHoleKey) -> Result<ArchiveHole, ArchiveError> {
-    let bytes = match depot.get(&key.key, BYTES_MAX).await {
+    let bytes = match depot.get(&key.key, HOLE_BYTES_MAX).await {
         Err(DepotError::TooLong { .. }) => {
             return Err(ArchiveError::Damaged { key: key.key.clone(), what: "length" });
         }

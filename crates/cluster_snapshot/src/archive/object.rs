@@ -15,8 +15,8 @@ use crate::keys::AFTER_ALL;
 /// Directory of all archives.
 const ROOT: &str = "archive";
 const SUFFIX: &str = ".hya";
-/// Upper bound of epochs: their names have ten digits.
-const EPOCHS_MAX: u64 = 10_000_000_000;
+/// The first number that no epoch has: their names have ten digits.
+const EPOCH_END: u64 = 10_000_000_000;
 /// Number of keys that are read to find an object among unrelated ones.
 const KEYS_READ: usize = 16;
 
@@ -130,7 +130,7 @@ pub(super) async fn find_newest(
 ) -> Result<Option<ArchiveObject>, DepotError> {
     let Some(mut newest) = find_epoch_from(depot, cluster, 0).await? else { return Ok(None) };
     // No epoch from `end` on has an object.
-    let mut end = EPOCHS_MAX;
+    let mut end = EPOCH_END;
     let mut step = 1_u64;
     while newest + 1 < end {
         let middle = newest + (end - newest) / 2;
@@ -155,7 +155,7 @@ async fn find_epoch_from(
     let after = key_before_epoch(cluster, epoch);
     let found = depot.list_after(&dir, &after, KEYS_READ).await?;
     let mut objects = found.iter().filter_map(|it| ArchiveObject::parse(&it.key, it.bytes));
-    let found = objects.find(|object| (epoch..EPOCHS_MAX).contains(&object.epoch));
+    let found = objects.find(|object| (epoch..EPOCH_END).contains(&object.epoch));
     Ok(found.map(|object| object.epoch))
 }
 

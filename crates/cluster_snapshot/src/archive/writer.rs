@@ -220,7 +220,7 @@ impl ArchiveWriter {
         if !follows {
             return Err(ArchiveError::Hole { slot, parent, last });
         }
-        if let Some(end) = self.hole_end.filter(|end| !end.is_on_chain_of(block)) {
+        if let Some(end) = self.hole_end.filter(|end| !end.allows(block)) {
             return Err(ArchiveError::OtherChain { slot, end: end.slot });
         }
         // The ranges of a hole that start after its end have no blocks.
@@ -245,7 +245,7 @@ impl ArchiveWriter {
     /// No block is missing before `next`, the existing hole is damaged, or the store failed.
     pub async fn record_hole(&mut self, next: &Block) -> Result<ArchiveHole, ArchiveError> {
         let slot = next.id.slot;
-        let end = HoleEnd::parent_of(next);
+        let end = HoleEnd::from_child(next);
         let missing_first = self.needed_slot().unwrap_or(slot);
         if end.slot < missing_first || slot <= end.slot {
             let last = missing_first.saturating_sub(1);

@@ -12,6 +12,7 @@ use replicated_log::memory::{AppendFaults, Faults, MemoryLogSpace};
 use replicated_log::{AppendError, Log, LogReader, LogSpace, ReadError, StoredMessage};
 use solana_hash::Hash;
 
+use super::report::fault_report;
 use super::source::{Source, key};
 use crate::plan::{
     Action, AppendFailure, CheckedReport, Input, KnownSnapshot, Now, Outcome, Plan, PlanConfig,
@@ -180,14 +181,12 @@ impl World {
         };
         let what = FAULTS[self.rng.usize(..FAULTS.len())];
         let report = FaultReport {
-            cluster: "test".to_owned(),
             generation: if self.rng.u8(..8) == 0 { self.rng.u64(..3) } else { generation },
-            sequence,
             record: 1,
             slot: self.rng.u64(..),
             confirmed: self.rng.u64(..),
-            what: what.to_owned(),
             made_at_ms: now.unix_ms,
+            ..fault_report(generation, sequence, what)
         };
         let scan = Some(self.scan(generation, sequence, followed.position));
         let input = Input::Reported(CheckedReport { report, scan });
@@ -317,7 +316,7 @@ impl World {
                 let created = ready(space.create_generation(generation)).map(drop).map_err(drop);
                 Some(Outcome::GenerationCreated(created))
             }
-            Action::AskTail => {
+            Action::ReadTail => {
                 let log = log.expect("the log is open");
                 Some(Outcome::TailRead(ready(log.tail()).map_err(drop)))
             }

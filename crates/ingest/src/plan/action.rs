@@ -22,14 +22,14 @@ use crate::scan::ScanResult;
 pub(crate) enum Action {
     /// Nothing to do before an input, or before this time.
     Wait(Option<Duration>),
-    /// Ask for the snapshots of the cluster.
+    /// Find the snapshots of the cluster.
     CheckChain,
-    /// Ask for the newest generation.
+    /// Find the newest generation.
     FindGeneration,
     /// Open an existing generation, which later actions are about.
     OpenGeneration(u64),
-    /// Ask for the extent of the log.
-    AskTail,
+    /// Read the extent of the log.
+    ReadTail,
     /// Read the log after this message. Replaces an earlier reader.
     Read(u64),
     /// Append a batch.

@@ -1,6 +1,7 @@
 //! Comparison of the own blocks with those of the log: two sources of one chain should not differ.
 //!
-//! Not here: a log of another chain, which stops the ingester (`following`); the memory of differences (`comparisons`).
+//! Not here: a log of another chain, which stops the ingester (`following`); the memory of differences
+//! (`compared_blocks`).
 
 use chain_solana::wire::{BlockKey, BlockName, RecordHead, RecordKind};
 
@@ -11,7 +12,7 @@ impl Plan {
     /// Compares the block of a record, whose last message has this sequence, with the own one, if there is one.
     pub(super) fn compare_record(&mut self, head: &RecordHead, sequence: u64) {
         if let RecordKind::Block { name, blockhash, .. } = head.kind {
-            self.comparisons.note_block(sequence, name.number);
+            self.compared_blocks.note_block(sequence, name.number);
             self.compare_with_log(&BlockKey { slot: name.slot, blockhash });
         }
     }
@@ -33,11 +34,11 @@ impl Plan {
         };
         let (Some(in_log), Some(own)) = (in_log.digests, own.digests()) else { return };
         let slot = key.slot;
-        self.comparisons.note_comparison(difference.position, in_log.state == own.state);
+        self.compared_blocks.note_comparison(difference.position, in_log.state == own.state);
         if in_log.state != own.state {
             self.counters.state_disagreements += 1;
             self.notices.push(Notice::Disagrees { slot, what: "state" });
-            self.comparisons.set_slot(difference.position, slot);
+            self.compared_blocks.set_slot(difference.position, slot);
             if !self.is_leader() {
                 // The leader cannot find a fault of its own blocks. The oldest one is enough.
                 self.difference = self.difference.or(Some(difference));

@@ -40,7 +40,7 @@ impl Plan {
         }
         let generation = following.generation;
         self.rejoin = None;
-        self.comparisons.start(generation, following.chain.last_number());
+        self.compared_blocks.start_after_record(generation, following.chain.last_number());
         let blocks = self.own.items().filter(|item| item.kind == ItemKind::Block);
         let keys: Vec<BlockKey> = blocks.map(|item| item.key).collect();
         self.phase = Phase::Following(Box::new(following));
@@ -83,8 +83,8 @@ impl Plan {
             return Action::Read(following.stream.position());
         }
         if following.needs_tail {
-            following.tail_asked_at = following.chain.position();
-            return Action::AskTail;
+            following.tail_requested_at = following.chain.position();
+            return Action::ReadTail;
         }
         let search_at = following.searched_at + GENERATION_INTERVAL;
         if now.elapsed >= search_at {

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::phase::{Opening, OpeningStep, Phase, Rejoin};
+use super::phase::{GenerationRejoin, Opening, OpeningStep, Phase};
 use super::{Now, Plan};
 
 /// Leases in which another ingester may open the generation.
@@ -32,9 +32,9 @@ impl Plan {
         self.start_opening(generation + 1, reason, OpeningStep::Waiting { until }, false);
     }
 
-    /// Gives up a generation at a damaged message. If another ingester appends to it, this one recovers the generation
-    /// from behind the damage once the root is there. Otherwise the generation is replaced.
-    pub(super) fn give_up_generation(
+    /// Abandons a generation at a damaged message. If another ingester appends to it, this one recovers the generation
+    /// from behind the damage once the root is there. Otherwise it opens a new generation.
+    pub(super) fn abandon_generation(
         &mut self,
         generation: u64,
         damaged: u64,
@@ -51,7 +51,8 @@ impl Plan {
         let damaged = earlier.map_or(0, |it| it.damaged).max(damaged);
         if !self.is_leader() && last > 0 && times <= REJOINS_MAX {
             let reason = Arc::clone(&reason);
-            let rejoin = Rejoin { generation, damaged, last, times, needs_growth: true, reason };
+            let rejoin =
+                GenerationRejoin { generation, damaged, last, times, needs_growth: true, reason };
             self.rejoin = Some(rejoin);
         }
         self.damages = 0;
@@ -64,8 +65,7 @@ impl Plan {
         newest.filter(|newest| *newest == rejoin.generation)
     }
 
-    /// Returns the reason of a new generation if a log that was given up has not grown: no other ingester appends to
-    /// it.
+    /// Returns the reason of a new generation if an abandoned log has not grown: no other ingester appends to it.
     pub(super) fn end_rejoin(&mut self, generation: u64, last: u64) -> Option<Arc<str>> {
         let rejoin = self.rejoin.as_mut()?;
         if rejoin.generation == generation {

@@ -38,7 +38,7 @@ impl Plan {
         }
         match &opening.step {
             OpeningStep::Waiting { until } => Action::Wait(Some(*until)),
-            OpeningStep::Searching if opening.exists => Action::AskTail,
+            OpeningStep::Searching if opening.exists => Action::ReadTail,
             OpeningStep::Searching => Action::FindGeneration,
             OpeningStep::Viewing => self.retain_view(now),
             OpeningStep::Reaching(view) => {
@@ -50,7 +50,7 @@ impl Plan {
             OpeningStep::Creating(_) => Action::CreateGeneration(opening.generation),
             OpeningStep::Opening(_) => Action::OpenGeneration(opening.generation),
             OpeningStep::Appending(batch) => Action::Append(Box::new(batch.clone())),
-            OpeningStep::Checking(_) => Action::AskTail,
+            OpeningStep::Checking(_) => Action::ReadTail,
         }
     }
 

@@ -80,7 +80,7 @@ impl Recovering {
 }
 
 /// A generation that is recovered again from behind a damage, while another ingester appends to it.
-pub(super) struct Rejoin {
+pub(super) struct GenerationRejoin {
     pub(super) generation: u64,
     /// The damaged message.
     pub(super) damaged: u64,
@@ -102,7 +102,7 @@ pub(super) struct Following {
     /// Whether the extent of the log is unknown after an append without a reply.
     pub(super) needs_tail: bool,
     /// Position at the time of the request for the extent. Others may append before the reply is handled.
-    pub(super) tail_asked_at: u64,
+    pub(super) tail_requested_at: u64,
     /// Time since which the log says that it ends before messages that it has confirmed.
     pub(super) shorter_since: Option<Duration>,
     /// Sequence of the newest message that is known to exist.
@@ -132,7 +132,7 @@ impl Following {
             stream,
             has_reader: true,
             needs_tail: false,
-            tail_asked_at: 0,
+            tail_requested_at: 0,
             shorter_since: None,
             read_since: now,
             advanced_at: now,
@@ -161,7 +161,7 @@ impl Following {
 
     /// Whether the log ends before messages that it has confirmed.
     pub(super) fn is_longer_than(&self, last: u64) -> bool {
-        last < self.tail_asked_at
+        last < self.tail_requested_at
     }
 
     /// Returns how long the log has been shorter than it was. A server that is about to step down, or that still
@@ -187,7 +187,7 @@ impl Following {
         self.stream = RecordStream::after_record(self.chain.position());
     }
 
-    /// Asks for the extent of the log, and reads again.
+    /// Requests the extent of the log, and reads again.
     pub(super) fn measure_again(&mut self) {
         self.reopen_reader();
         self.needs_tail = true;

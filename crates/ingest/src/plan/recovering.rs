@@ -166,7 +166,7 @@ impl Plan {
                 return false;
             }
             let reason = "a message of the log is missing or damaged".into();
-            self.give_up_generation(generation, sequence, reason, now);
+            self.abandon_generation(generation, sequence, reason, now);
             return true;
         }
         self.obstacle = Some(Obstacle { generation, sequence, times });
@@ -213,7 +213,7 @@ impl Plan {
             }
             let reason = "a record of the log is damaged".into();
             return match STORED_DAMAGES.contains(&what) {
-                true => self.give_up_generation(generation, sequence, reason, now),
+                true => self.abandon_generation(generation, sequence, reason, now),
                 false => self.replace_generation(generation, reason, now),
             };
         }
@@ -243,7 +243,7 @@ impl Plan {
             return match after {
                 0 => self.replace_generation(generation, reason, now),
                 // The root is not behind the damage yet.
-                _ => self.give_up_generation(generation, after, reason, now),
+                _ => self.abandon_generation(generation, after, reason, now),
             };
         }
         let tail = recovering.tail.clone();

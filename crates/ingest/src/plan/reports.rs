@@ -11,7 +11,7 @@
 use cluster_snapshot::fault_reports::{FaultReport, FaultScope};
 use ledger::Slot;
 
-use super::comparisons::Comparison;
+use super::compared_blocks::Comparison;
 use super::phase::Phase;
 use super::{CheckedReport, KnownSnapshot, Notice, Now, Plan, ReportOutcome};
 use crate::scan::ScanResult;
@@ -47,10 +47,10 @@ impl Plan {
         let FaultReport { sequence, slot, .. } = *report;
         match outcome {
             ReportOutcome::Disagreement => {
-                self.comparisons.set_slot(sequence.saturating_add(1), slot);
+                self.compared_blocks.set_slot(sequence.saturating_add(1), slot);
                 slot
             }
-            ReportOutcome::Different => self.comparisons.find_slot(sequence).unwrap_or(slot),
+            ReportOutcome::Different => self.compared_blocks.find_slot(sequence).unwrap_or(slot),
             _ => slot,
         }
     }
@@ -59,7 +59,7 @@ impl Plan {
     fn find_outcome(&mut self, checked: &CheckedReport, now: Now) -> Option<ReportOutcome> {
         let FaultReport { sequence, what, .. } = &checked.report;
         if checked.is_difference() {
-            self.comparisons.note_comparison(sequence.saturating_add(1), false);
+            self.compared_blocks.note_comparison(sequence.saturating_add(1), false);
             return Some(ReportOutcome::Disagreement);
         }
         match FaultScope::from_fault(what) {
@@ -93,7 +93,7 @@ impl Plan {
     fn check_content(&mut self, report: &FaultReport) -> ReportOutcome {
         let newest = self.followed_log().map_or(0, |log| log.record);
         let FaultReport { sequence, record, .. } = *report;
-        match self.comparisons.find(sequence, record.min(newest)) {
+        match self.compared_blocks.compare_up_to(sequence, record.min(newest)) {
             Comparison::Different => {
                 self.reports.need_snapshot(sequence);
                 ReportOutcome::Different
@@ -113,7 +113,7 @@ impl Plan {
     /// Notes a snapshot of the followed generation, of this ingester or of a replica.
     pub(super) fn note_snapshot(&mut self, snapshot: KnownSnapshot) {
         let KnownSnapshot { generation, position } = snapshot;
-        self.comparisons.note_snapshot(generation, position);
+        self.compared_blocks.note_snapshot(generation, position);
         if let Phase::Following(following) = &self.phase
             && following.generation == generation
         {

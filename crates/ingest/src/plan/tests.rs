@@ -115,7 +115,7 @@ fn follow(plan: &mut Plan, messages: &[LogMessage]) {
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
             Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
             Action::OpenGeneration(0) => Outcome::GenerationOpened(Ok(())),
-            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
+            Action::ReadTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
             Action::Read(0) => Outcome::ReaderOpened(Ok(())),
             Action::Wait(_) => break,
             other => panic!("{other:?}"),

@@ -4,7 +4,7 @@
 //! In: the fault. Out: a new position, which the writer's state fits to.
 //! Bounds: [`REREADS_MAX`] attempts to read the same record again, then one attempt each
 //! [`ReplicaConfig::retry_interval`](crate::ReplicaConfig) until a snapshot is found. After
-//! [`ReplicaConfig::report_after`](crate::ReplicaConfig) a mendable fault is reported ([`FaultScope`]).
+//! [`ReplicaConfig::report_delay`](crate::ReplicaConfig) a mendable fault is reported ([`FaultScope`]).
 //! Not here: the jump itself (`writer/jump.rs`).
 
 use chain_solana::wire::{BlockKey, BlockName, RecordChain, SnapshotRecord};
@@ -120,7 +120,7 @@ impl LogFollower {
         let stuck_time = self.stuck_time.note_attempt(Instant::now());
         let sequence = if generation == self.at.generation { self.at.sequence } else { 0 };
         let position = Some((generation, sequence));
-        if stuck_time < self.config.report_after || self.reported == position {
+        if stuck_time < self.config.report_delay || self.reported == position {
             return;
         }
         let report = FaultReport {

@@ -212,7 +212,7 @@ async fn a_fault_is_reported_although_the_log_flaps() {
     let mut chain = SourceChain::new(12);
     let mut log = SourceLog::new(&chain).await;
     let space = WatchedSpace::new(&log.space);
-    let config = ReplicaConfig { report_after: Duration::from_millis(50), ..config() };
+    let config = ReplicaConfig { report_delay: Duration::from_millis(50), ..config() };
     let loaded = Replica::load(config, Arc::new(space.clone()), log.depot.clone()).await;
     let replica = start(loaded.unwrap_or_else(|err| panic!("no replica: {err}")));
     let steps = chain.extend(chain.tip);
@@ -232,8 +232,8 @@ async fn a_fault_is_reported_although_the_log_flaps() {
 async fn a_fault_without_a_way_to_continue_is_reported() {
     let mut chain = SourceChain::new(10);
     let mut log = SourceLog::new(&chain).await;
-    let report_after = Duration::from_millis(50);
-    let config = ReplicaConfig { report_after, ..config() };
+    let report_delay = Duration::from_millis(50);
+    let config = ReplicaConfig { report_delay, ..config() };
     let replica = start(load(config, &log, &log.depot).await);
     for _ in 0..12 {
         let steps = chain.extend(chain.tip);
@@ -264,7 +264,7 @@ async fn a_fault_without_a_way_to_continue_is_reported() {
 async fn a_fault_that_no_snapshot_mends_is_not_reported() {
     let mut chain = SourceChain::new(11);
     let mut log = SourceLog::new(&chain).await;
-    let config = ReplicaConfig { report_after: Duration::ZERO, ..config() };
+    let config = ReplicaConfig { report_delay: Duration::ZERO, ..config() };
     let replica = start(load(config, &log, &log.depot).await);
     let block = chain.make_block(chain.tip);
     let record = log.encode_block(&chain, block, |block| block.bank_hash = Hash::default());
@@ -309,8 +309,8 @@ async fn records_that_break_the_chain_are_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ingester_of_too_low_a_level_is_refused_until_another_one_continues() {
     let level_min = Some(VerificationLevel::Sequence);
-    let report_after = Duration::ZERO;
-    let config = || ReplicaConfig { level_min, report_after, ..config() };
+    let report_delay = Duration::ZERO;
+    let config = || ReplicaConfig { level_min, report_delay, ..config() };
     let mut chain = SourceChain::new(40);
     let mut log = SourceLog::new(&chain).await;
     let depot = log.depot.clone();

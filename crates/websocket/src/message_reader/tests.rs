@@ -1,5 +1,6 @@
 //! Tests: messages in any frames and chunks, the limits, and the memory and the deadline of incomplete messages.
 
+use bytes::Bytes;
 use futures_util::{FutureExt, SinkExt};
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio_tungstenite::WebSocketStream;
@@ -8,6 +9,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame as SentFrame;
 
 use super::*;
+use crate::message::IncomingMessage;
 
 const CLIENT: ClientId = ClientId(7);
 

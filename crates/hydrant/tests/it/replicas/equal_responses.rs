@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
 use hydrant::NodeHandle;
+use node_differences::NodeDifferences;
 use serde_json::{Value, json};
 use solana_account_decoder_client_types::UiAccount;
 use solana_pubkey::Pubkey;
@@ -26,7 +27,7 @@ use yellowstone_grpc_proto::geyser::{CommitmentLevel, SlotStatus, SubscribeUpdat
 use crate::grpc;
 use crate::methods::{EXTENSIONS, METHODS};
 use crate::replicas::calls::Facts;
-use crate::replicas::differences::Differences;
+use crate::replicas::differences::read_differences;
 use crate::replicas::rig::{Rig, call, slots};
 use crate::socket::{Inbox, Socket};
 use crate::world::{CONFIRMED, WAIT_TIMEOUT};
@@ -46,12 +47,12 @@ struct ComparedResponse {
 }
 
 impl ComparedResponse {
-    fn new(name: &str, response: &Response, differences: &Differences) -> Self {
+    fn new(name: &str, response: &Response, differences: &NodeDifferences) -> Self {
         let header = |name| response.header(name).map(str::to_owned);
         // All others are equal byte for byte.
         let body = match serde_json::from_str(&response.body) {
             Ok(body) if differences.has_sets(name) => {
-                differences.comparable(name, body).to_string()
+                differences.normalize_response(name, body).to_string()
             }
             _ => response.body.clone(),
         };
@@ -67,7 +68,7 @@ impl ComparedResponse {
 /// Sends one request to all replicas, and adds a line for each response that differs from the first one.
 fn compare(
     clients: &mut [Client],
-    differences: &Differences,
+    differences: &NodeDifferences,
     name: &str,
     request: &str,
     failures: &mut Vec<String>,
@@ -80,7 +81,7 @@ fn compare(
         })
         .collect();
     for response in &responses[1..] {
-        if !differences.is_own(name) && *response != responses[0] {
+        if differences.own_reason(name).is_none() && *response != responses[0] {
             failures.push(format!("{request}\n  first {:?}\n  other {response:?}", responses[0]));
         }
     }
@@ -239,7 +240,7 @@ fn three_replicas_give_equal_responses_and_notifications() -> Result<()> {
     };
     let mut clients: Vec<Client> =
         addresses.iter().map(|address| Client::connect(*address)).collect();
-    let differences = Differences::read();
+    let differences = read_differences();
     let mut failures = Vec::new();
     let mut called = BTreeSet::new();
     for (method, params) in facts.calls() {

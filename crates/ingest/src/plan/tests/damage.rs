@@ -14,7 +14,7 @@ fn open_instead(tail: Tail, read: impl Fn(&mut Plan, Now)) -> Arc<str> {
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
             Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
             Action::OpenGeneration(0) => Outcome::GenerationOpened(Ok(())),
-            Action::AskTail => Outcome::TailRead(Ok(tail.clone())),
+            Action::ReadTail => Outcome::TailRead(Ok(tail.clone())),
             Action::RetainView => retain_root_view(&plan),
             Action::Read(_) => {
                 plan.handle(Input::Done(Outcome::ReaderOpened(Ok(()))), now);
@@ -83,7 +83,7 @@ fn ask_tail(plan: &mut Plan, last: u64, from: Duration, until: Duration) -> Opti
     while elapsed < until {
         let now = Now { elapsed, unix_ms: 2 };
         match plan.next_action(now) {
-            Action::AskTail => {
+            Action::ReadTail => {
                 let tail = Tail { first: 1, last };
                 plan.handle(Input::Done(Outcome::TailRead(Ok(tail))), now);
             }
@@ -140,7 +140,7 @@ fn a_follower_replaces_a_log_that_stops_delivering() {
         let outcome = match plan.next_action(now) {
             Action::Read(_) => Outcome::ReaderOpened(Ok(())),
             Action::OpenGeneration(0) => Outcome::GenerationOpened(Ok(())),
-            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
+            Action::ReadTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
             Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
             Action::RetainView => return,
             Action::Wait(until) => {
@@ -203,7 +203,7 @@ fn a_follower_recovers_a_generation_behind_a_damage() {
                 read.for_each(|it| plan.handle(Input::Message(it.clone()), now));
                 continue;
             }
-            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
+            Action::ReadTail => Outcome::TailRead(Ok(Tail { first: 1, last })),
             Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
             Action::OpenGeneration(0) => {
                 // The leader has appended meanwhile.

@@ -173,7 +173,7 @@ fn a_log_that_is_away_costs_the_same_for_each_block() {
         events.into_iter().for_each(|event| plan.handle(Input::Own(event), now));
         let outcome = match plan.next_action(now) {
             Action::Append(_) => Outcome::Appended(Err(AppendFailure::Unknown)),
-            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last: 1 })),
+            Action::ReadTail => Outcome::TailRead(Ok(Tail { first: 1, last: 1 })),
             Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
             _ => continue,
         };

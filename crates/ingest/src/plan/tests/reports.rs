@@ -3,22 +3,13 @@
 use chain_solana::wire::{TermRecord, encode_term};
 
 use super::*;
+use crate::model::report::fault_report;
 use crate::plan::{BlockDifference, CheckedReport, KnownSnapshot, ReportOutcome};
 use crate::scan::ScanResult;
 
 /// A report of a replica that got past a message.
 fn report(generation: u64, sequence: u64, what: &str, scan: Option<ScanResult>) -> Input {
-    let report = FaultReport {
-        cluster: "test".to_owned(),
-        generation,
-        sequence,
-        record: u64::MAX,
-        slot: u64::MAX,
-        confirmed: u64::MAX,
-        what: what.to_owned(),
-        made_at_ms: u64::MAX,
-    };
-    Input::Reported(CheckedReport { report, scan })
+    Input::Reported(CheckedReport { report: fault_report(generation, sequence, what), scan })
 }
 
 fn damage_report(sequence: u64, last: u64) -> Input {

@@ -14,7 +14,7 @@ fn an_outage_is_reported_once_and_appends_resume_after_it() {
         let now = Now { elapsed, unix_ms: 2 };
         let outcome = match plan.next_action(now) {
             Action::Append(_) => Outcome::Appended(Err(AppendFailure::Unknown)),
-            Action::AskTail => Outcome::TailRead(Err(())),
+            Action::ReadTail => Outcome::TailRead(Err(())),
             Action::FindGeneration => Outcome::GenerationFound(Err(())),
             Action::Wait(until) => {
                 elapsed = until.expect("a time");
@@ -42,7 +42,7 @@ fn an_outage_is_reported_once_and_appends_resume_after_it() {
                 assert!(matches!(notices[..], [Notice::Responds { .. }]), "{notices:?}");
                 return;
             }
-            Action::AskTail => Outcome::TailRead(Ok(Tail { first: 1, last: 1 })),
+            Action::ReadTail => Outcome::TailRead(Ok(Tail { first: 1, last: 1 })),
             Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
             Action::Wait(until) => {
                 elapsed = until.expect("a time");

@@ -28,9 +28,9 @@ pub(super) enum Comparison {
     Unknown,
 }
 
-/// The comparisons of one generation. A position is the sequence of the last message of a block's record.
+/// The compared blocks of one generation. A position is the sequence of the last message of a block's record.
 #[derive(Debug, Default)]
-pub(super) struct Comparisons {
+pub(super) struct ComparedBlocks {
     generation: u64,
     /// Position of the newest known snapshot.
     snapshot: u64,
@@ -42,9 +42,9 @@ pub(super) struct Comparisons {
     different: BTreeMap<u64, Option<Slot>>,
 }
 
-impl Comparisons {
+impl ComparedBlocks {
     /// Starts with the records after this one. The differences in the same generation stay.
-    pub(super) fn start(&mut self, generation: u64, record: u64) {
+    pub(super) fn start_after_record(&mut self, generation: u64, record: u64) {
         if self.generation != generation {
             *self = Self { generation, ..Self::default() };
         }
@@ -94,7 +94,7 @@ impl Comparisons {
     }
 
     /// Compares the blocks that a replica may have refused which has read up to a message, and up to a record.
-    pub(super) fn find(&self, sequence: u64, record: u64) -> Comparison {
+    pub(super) fn compare_up_to(&self, sequence: u64, record: u64) -> Comparison {
         if self.different.range(..=sequence).next().is_some() {
             return Comparison::Different;
         }
@@ -113,53 +113,53 @@ mod tests {
 
     #[test]
     fn a_difference_lasts_until_there_is_a_snapshot_behind_it() {
-        let mut comparisons = Comparisons::default();
-        comparisons.start(3, 10);
-        comparisons.note_comparison(20, false);
-        comparisons.note_comparison(40, false);
-        assert_eq!(comparisons.find(19, 10_000), Comparison::Equal);
-        assert_eq!(comparisons.find(20, 0), Comparison::Different);
+        let mut compared = ComparedBlocks::default();
+        compared.start_after_record(3, 10);
+        compared.note_comparison(20, false);
+        compared.note_comparison(40, false);
+        assert_eq!(compared.compare_up_to(19, 10_000), Comparison::Equal);
+        assert_eq!(compared.compare_up_to(20, 0), Comparison::Different);
         // The ingester reads the generation again.
-        comparisons.start(3, 10);
-        comparisons.note_snapshot(2, 100);
-        assert_eq!(comparisons.find(20, 0), Comparison::Different);
-        comparisons.note_snapshot(3, 30);
-        assert_eq!(comparisons.find(39, 10_000), Comparison::Equal);
-        assert_eq!(comparisons.find(40, 0), Comparison::Different);
-        comparisons.note_snapshot(3, 50);
+        compared.start_after_record(3, 10);
+        compared.note_snapshot(2, 100);
+        assert_eq!(compared.compare_up_to(20, 0), Comparison::Different);
+        compared.note_snapshot(3, 30);
+        assert_eq!(compared.compare_up_to(39, 10_000), Comparison::Equal);
+        assert_eq!(compared.compare_up_to(40, 0), Comparison::Different);
+        compared.note_snapshot(3, 50);
         // An own block that is late.
-        comparisons.note_comparison(45, false);
-        assert_eq!(comparisons.find(u64::MAX, 10_000), Comparison::Equal);
-        comparisons.note_comparison(60, false);
-        comparisons.start(4, 10);
-        assert_eq!(comparisons.find(u64::MAX, 10_000), Comparison::Equal);
+        compared.note_comparison(45, false);
+        assert_eq!(compared.compare_up_to(u64::MAX, 10_000), Comparison::Equal);
+        compared.note_comparison(60, false);
+        compared.start_after_record(4, 10);
+        assert_eq!(compared.compare_up_to(u64::MAX, 10_000), Comparison::Equal);
     }
 
     #[test]
     fn blocks_are_equal_only_if_all_that_a_replica_may_refuse_were_compared() {
-        let mut comparisons = Comparisons::default();
-        comparisons.start(0, 1_000);
-        assert_eq!(comparisons.find(50, 1_000 + QUEUED_RECORDS_MAX), Comparison::Unknown);
-        assert_eq!(comparisons.find(50, 1_001 + QUEUED_RECORDS_MAX), Comparison::Equal);
-        comparisons.note_block(50, 3_000);
-        assert_eq!(comparisons.find(49, 5_000), Comparison::Equal);
-        assert_eq!(comparisons.find(50, 5_000), Comparison::Unknown);
-        comparisons.note_comparison(50, true);
-        assert_eq!(comparisons.find(50, 5_000), Comparison::Equal);
+        let mut compared = ComparedBlocks::default();
+        compared.start_after_record(0, 1_000);
+        assert_eq!(compared.compare_up_to(50, 1_000 + QUEUED_RECORDS_MAX), Comparison::Unknown);
+        assert_eq!(compared.compare_up_to(50, 1_001 + QUEUED_RECORDS_MAX), Comparison::Equal);
+        compared.note_block(50, 3_000);
+        assert_eq!(compared.compare_up_to(49, 5_000), Comparison::Equal);
+        assert_eq!(compared.compare_up_to(50, 5_000), Comparison::Unknown);
+        compared.note_comparison(50, true);
+        assert_eq!(compared.compare_up_to(50, 5_000), Comparison::Equal);
         for block in 0..=BLOCKS_MAX as u64 {
-            comparisons.note_block(100 + block, 4_000 + block);
+            compared.note_block(100 + block, 4_000 + block);
         }
-        assert!(comparisons.uncompared.len() <= BLOCKS_MAX);
-        assert_eq!(comparisons.find(99, 5_000), Comparison::Unknown);
+        assert!(compared.uncompared.len() <= BLOCKS_MAX);
+        assert_eq!(compared.compare_up_to(99, 5_000), Comparison::Unknown);
     }
 
     #[test]
     fn differences_of_every_block_have_a_bound_and_the_oldest_stays() {
-        let mut comparisons = Comparisons::default();
-        comparisons.start(0, 0);
-        (1..=2 * BLOCKS_MAX as u64).for_each(|at| comparisons.note_comparison(at, false));
-        assert_eq!(comparisons.different.len(), BLOCKS_MAX);
-        assert_eq!(comparisons.find(1, u64::MAX), Comparison::Different);
-        assert_eq!(comparisons.find(u64::MAX, u64::MAX), Comparison::Different);
+        let mut compared = ComparedBlocks::default();
+        compared.start_after_record(0, 0);
+        (1..=2 * BLOCKS_MAX as u64).for_each(|at| compared.note_comparison(at, false));
+        assert_eq!(compared.different.len(), BLOCKS_MAX);
+        assert_eq!(compared.compare_up_to(1, u64::MAX), Comparison::Different);
+        assert_eq!(compared.compare_up_to(u64::MAX, u64::MAX), Comparison::Different);
     }
 }

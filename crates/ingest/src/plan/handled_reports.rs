@@ -15,7 +15,7 @@ const PASSES_MAX: u32 = 3;
 
 /// The handled reports of a generation.
 #[derive(Debug, Default)]
-pub(super) struct ReportBook {
+pub(super) struct HandledReports {
     generation: u64,
     handled: BTreeSet<u64>,
     /// Position of the newest known snapshot.
@@ -34,7 +34,7 @@ pub(super) struct ReportBook {
     passes: u32,
 }
 
-impl ReportBook {
+impl HandledReports {
     /// Forgets the reports of another generation.
     pub(super) fn start_generation(&mut self, generation: u64) {
         if self.generation != generation {
