@@ -308,6 +308,9 @@ impl RunningDriver {
         if let Some(newest) = findings.newest {
             self.note_snapshot(newest.generation, newest.position);
         }
+        if let Some(term) = findings.listed_in_term {
+            self.driver.plan.handle(Input::SnapshotsListed { term }, now);
+        }
         // Differences that other ingesters report say whether a replica is right.
         for is_difference in [true, false] {
             let reports = findings.reports.checked_reports();

@@ -8,7 +8,7 @@ use http_client::describe_error;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::plan::Notice;
+use crate::plan::{Notice, ReportOutcome};
 
 /// Interval of lines about an error that repeats.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -31,11 +31,13 @@ pub(crate) fn log_notice(notice: &Notice, log_name: &str) {
         }
         Notice::Damaged(damage) => tracing::error!(%damage, "the log is damaged"),
         Notice::LostLog(failure) => tracing::error!(?failure, "messages of the log are gone"),
-        Notice::Reported { sequence, what, outcome } => tracing::warn!(
+        Notice::Reported { sequence, slot, what, outcome } => tracing::warn!(
             sequence,
+            slot,
             what,
             outcome = outcome.name(),
-            "a replica reported a fault after this message"
+            "{}",
+            describe_report(*outcome)
         ),
         Notice::PassesDamage { sequence, end } => tracing::error!(
             sequence,
@@ -55,6 +57,25 @@ pub(crate) fn log_notice(notice: &Notice, log_name: &str) {
         ),
         Notice::Full => tracing::warn!("the log takes no more messages"),
         Notice::Stopped(reason) => tracing::error!(reason, "nothing more is appended to the log"),
+    }
+}
+
+/// Describes where the fault of a report is: a replica checks the content of a record after it has read others.
+fn describe_report(outcome: ReportOutcome) -> &'static str {
+    match outcome {
+        ReportOutcome::Intact | ReportOutcome::Damaged | ReportOutcome::Removed => {
+            "a replica did not get past the message after this one"
+        }
+        ReportOutcome::Chain | ReportOutcome::Equal => {
+            "a replica refused the content of a record up to this message"
+        }
+        ReportOutcome::Different => {
+            "a replica refused a block up to this message, and two ingesters have different blocks of this slot"
+        }
+        ReportOutcome::Disagreement => {
+            "another ingester has a different block of this slot, whose record ends after this message"
+        }
+        ReportOutcome::Lasting => "a replica reported a fault that no snapshot mends",
     }
 }
 
@@ -79,5 +100,20 @@ impl ErrorLines {
             tracing::warn!(err = text, "an operation failed and is repeated");
             *last = Some(LoggedError { text, at: now });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_says_on_which_side_of_its_message_the_fault_is() {
+        for content in [ReportOutcome::Chain, ReportOutcome::Equal, ReportOutcome::Different] {
+            let line = describe_report(content);
+            assert!(line.contains("up to this message"), "{content:?}: {line}");
+        }
+        let line = describe_report(ReportOutcome::Damaged);
+        assert!(line.contains("the message after this one"), "{line}");
     }
 }

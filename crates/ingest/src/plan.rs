@@ -156,7 +156,7 @@ impl Plan {
         Self {
             config,
             own,
-            phase: Phase::Unchecked,
+            phase: Phase::Starting,
             is_busy: false,
             retry_at: Duration::ZERO,
             last_number: 0,
@@ -190,6 +190,7 @@ impl Plan {
             }
             Input::Reported(report) => self.handle_report(&report, now),
             Input::Snapshot(snapshot) => self.note_snapshot(snapshot),
+            Input::SnapshotsListed { term } => self.note_known_snapshots(term),
             Input::Done(outcome) => {
                 self.is_busy = false;
                 self.note_outcome(&outcome, now);
@@ -210,6 +211,7 @@ impl Plan {
             return Action::Wait(Some(self.retry_at));
         }
         let action = match &self.phase {
+            Phase::Starting => Action::CheckLog,
             Phase::Unchecked => Action::CheckChain,
             Phase::Seeking => Action::FindGeneration,
             Phase::Connecting { generation } => Action::OpenGeneration(*generation),
@@ -220,7 +222,10 @@ impl Plan {
             Phase::Stopped => Action::Stop,
         };
         self.is_busy = !matches!(action, Action::Wait(_) | Action::Stop);
-        if self.is_busy && !matches!(action, Action::RetainView | Action::WriteSnapshot(_)) {
+        // These are operations on the own ledger and on the store of snapshots.
+        let is_elsewhere =
+            matches!(action, Action::CheckChain | Action::RetainView | Action::WriteSnapshot(_));
+        if self.is_busy && !is_elsewhere {
             self.silence.start_operation(now.elapsed);
         }
         action
@@ -297,6 +302,7 @@ impl Plan {
 
     fn handle_outcome(&mut self, outcome: Outcome, now: Now) {
         match outcome {
+            Outcome::LogChecked(result) => self.end_log_check(result, now),
             Outcome::ChainChecked(result) => self.end_check(result, now),
             Outcome::GenerationFound(result) => self.end_search(result, now),
             Outcome::GenerationOpened(result) => self.end_connection(result, now),

@@ -35,6 +35,7 @@ impl TimeLimit {
     pub(crate) fn for_action(action: &Action) -> Option<Self> {
         let mut limit = OPERATION_TIMEOUT;
         let outcome = match action {
+            Action::CheckLog => Outcome::LogChecked(Err(())),
             Action::FindGeneration => Outcome::GenerationFound(Err(())),
             Action::OpenGeneration(_) => Outcome::GenerationOpened(Err(())),
             Action::CreateGeneration(_) => Outcome::GenerationCreated(Err(())),

@@ -2,8 +2,8 @@
 //! faults that replicas report, and writes a snapshot if no replica did, or if readers need one behind a damage. An
 //! ingester that does not lead reports a block of the leader that differs from its own.
 //!
-//! Shape: at each interval a task reads the log and the store: a round. The driver takes its [`UpkeepFindings`]: reports
-//! go to the plan, and a due snapshot is started with the current final view.
+//! Shape: at each interval, and when a term starts, a task reads the log and the store: a round. The driver takes its
+//! [`UpkeepFindings`]: reports go to the plan, and a due snapshot is started with the current final view.
 //! Bounds: one round, one snapshot and one report at a time, one report for each interval, and pauses between snapshots
 //! that readers need (`snapshot_pace`). The view of a snapshot retains the versions of accounts that are replaced
 //! meanwhile.
@@ -46,6 +46,8 @@ pub(crate) struct Upkeep {
     interval: Duration,
     context: UpkeepContext,
     round_started_at: Option<Instant>,
+    /// The term in which the last round started.
+    round_term: Option<u64>,
     round: Option<JoinHandle<UpkeepFindings>>,
     /// The block of the snapshot, or `None` if it was not written.
     snapshot: Option<JoinHandle<Option<LoggedBlock>>>,
@@ -93,6 +95,8 @@ pub(crate) struct UpkeepFindings {
     /// The newest snapshot from which readers can follow the generation.
     pub(crate) newest: Option<UsableSnapshot>,
     pub(crate) due: Option<DueSnapshot>,
+    /// The term of this ingester in which the snapshots were listed. `None` if the list failed.
+    pub(crate) listed_in_term: Option<u64>,
     first: u64,
     old_generations: OldGenerations,
 }
@@ -113,6 +117,7 @@ impl Upkeep {
             interval,
             context,
             round_started_at: None,
+            round_term: None,
             round: None,
             snapshot: None,
             pace: SnapshotPace::new(interval),
@@ -124,7 +129,7 @@ impl Upkeep {
         }
     }
 
-    /// Starts a round for the log that this ingester leads, if the interval has passed.
+    /// Starts a round for the log that this ingester leads, if the interval has passed or a term has started.
     pub(crate) fn start_round_if_due(
         &mut self,
         log: &Arc<dyn Log>,
@@ -132,17 +137,20 @@ impl Upkeep {
         awaits_snapshot: bool,
     ) {
         let now = Instant::now();
-        let is_due = self.round_started_at.is_none_or(|at| now >= at + self.interval);
+        let is_due = self.round_started_at.is_none_or(|at| now >= at + self.interval)
+            || self.round_term != Some(followed.term);
         if self.round.is_some() || !is_due {
             return;
         }
         self.round_started_at = Some(now);
+        self.round_term = Some(followed.term);
         if self.old_generations.followed != followed.generation {
             self.old_generations = OldGenerations::before(followed.generation);
         }
         let round = UpkeepRound {
             context: self.context.clone(),
             log: Arc::clone(log),
+            term: followed.term,
             needed_from: followed.needed_after + 1,
             old_generations: self.old_generations,
             reports: self.reports.clone(),
@@ -314,6 +322,7 @@ impl UpkeepContext {
 struct UpkeepRound {
     context: UpkeepContext,
     log: Arc<dyn Log>,
+    term: u64,
     /// The oldest message that an ingester needs at its start.
     needed_from: u64,
     old_generations: OldGenerations,
@@ -373,6 +382,7 @@ impl UpkeepRound {
         let is_due = found.is_none_or(|found| !self.context.is_young(found.made_at_ms, age));
         let newest = found.map(|found| found.slot);
         findings.newest = found;
+        findings.listed_in_term = Some(self.term);
         findings.due = is_due.then_some(DueSnapshot { generation, newest });
     }
 }

@@ -36,6 +36,7 @@ mod snapshot_cache;
 mod snapshot_task;
 mod snapshots;
 mod status;
+mod stuck_time;
 mod writer;
 
 pub use config::ReplicaConfig;

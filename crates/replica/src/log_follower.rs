@@ -31,6 +31,7 @@ use crate::log_position::{LogPosition, RecentBlocks, RecordPosition};
 use crate::snapshot_cache::SnapshotCopies;
 use crate::snapshots::SnapshotSources;
 use crate::status::{ReplicaStatus, error_text};
+use crate::stuck_time::StuckTime;
 
 mod recover;
 
@@ -52,8 +53,8 @@ pub(crate) struct LogFollower {
     pub(crate) recent: RecentBlocks,
     /// Attempts to read a damaged record again, since the last good record.
     pub(crate) rereads: u32,
-    /// The first of the attempts to continue that failed, since the last good record.
-    pub(crate) stuck_since: Option<tokio::time::Instant>,
+    /// The time without a way to continue, since the last good record.
+    pub(crate) stuck_time: StuckTime,
     /// Generation and sequence of the last report of a fault.
     pub(crate) reported: Option<(u64, u64)>,
     pub(crate) copies: SnapshotCopies,
@@ -258,7 +259,7 @@ impl LogFollower {
         }
         self.at = at;
         self.rereads = 0;
-        self.stuck_since = None;
+        self.stuck_time = StuckTime::default();
         self.status.record_position(&at);
         Ok(())
     }

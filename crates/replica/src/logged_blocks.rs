@@ -1,7 +1,8 @@
 //! The final blocks that a log still has, for an archive that lacks them.
 //!
-//! In: the messages of one generation of the log, from the newest snapshot before the first needed block on. Out: final
-//! blocks in their order, up to the message that was the log's last one at the start.
+//! In: the messages of one generation of the log, from the newest snapshot before the first needed block on, or from
+//! the oldest message if the log has later blocks only. Out: final blocks in their order, up to the message that was
+//! the log's last one at the start.
 //! Invariant: a record has the digests that it states. The sum over all accounts and the bank hash of its block are the
 //! word of its ingester: they are not computed here.
 //! Behaviour on damage: damaged records are passed over. The caller finds out from the parents of blocks that some are
@@ -61,8 +62,9 @@ pub struct LoggedBlocks {
 }
 
 impl LoggedBlocks {
-    /// Opens the newest generation of the log that continues from a block before the slot `from`. Returns `None` if
-    /// there is none. Records of ingesters below `level_min` are passed over as damaged ones are.
+    /// Opens the newest generation of the log that continues from a block before the slot `from`, or else the oldest
+    /// generation, whose blocks are later ones. Returns `None` if the log has no messages. Records of ingesters below
+    /// `level_min` are passed over as damaged ones are.
     ///
     /// # Errors
     ///
@@ -74,6 +76,7 @@ impl LoggedBlocks {
         from: Slot,
         level_min: Option<VerificationLevel>,
     ) -> Result<Option<Self>, LogError> {
+        let mut later: Option<LaterGeneration> = None;
         let Some(newest) = space.newest_generation().await? else { return Ok(None) };
         let mut generations = NewestGenerations::new(space, 0, newest);
         while let Some(opened) = generations.open_next().await? {
@@ -88,8 +91,12 @@ impl LoggedBlocks {
                 let opened = Self::new(log, reader, start, tail.last);
                 return Ok(Some(Self { level_min, ..opened }));
             }
+            later = Some(LaterGeneration { log, tail });
         }
-        Ok(None)
+        let Some(LaterGeneration { log, tail }) = later else { return Ok(None) };
+        let start = tail.first.saturating_sub(1);
+        let reader = log.read(start).await?;
+        Ok(Some(Self { level_min, ..Self::new(log, reader, start, tail.last) }))
     }
 
     fn new(log: Arc<dyn Log>, reader: Box<dyn LogReader>, start: u64, end: u64) -> Self {
@@ -288,6 +295,12 @@ async fn find_first(log: &dyn Log, tail: &Tail, from: Slot) -> Result<Option<u64
     let first = FirstRecord::read(log, tail, MESSAGE_TIMEOUT).await?;
     let is_later = first.is_some_and(|first| first.record.block.slot >= from);
     Ok((!is_later).then(|| tail.first.saturating_sub(1)))
+}
+
+/// A generation that does not continue from a block before the needed one.
+struct LaterGeneration {
+    log: Arc<dyn Log>,
+    tail: Tail,
 }
 
 /// A block above the root.

@@ -34,6 +34,7 @@ use crate::snapshot_cache::{SnapshotCopies, copy_snapshots};
 use crate::snapshot_task::SnapshotTask;
 use crate::snapshots::{LogExtent, SnapshotSources, UsableSnapshot};
 use crate::status::{LoadReason, ReadyLimits, ReplicaStatus, error_text};
+use crate::stuck_time::StuckTime;
 use crate::writer::{Writer, WriterParts};
 
 /// Faults of the writer that the reader of the log has not taken. A halted writer has one.
@@ -251,7 +252,7 @@ impl Replica {
             first_digest,
             recent,
             rereads: 0,
-            stuck_since: None,
+            stuck_time: StuckTime::default(),
             reported: None,
             copies,
         };

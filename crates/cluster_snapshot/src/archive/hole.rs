@@ -21,7 +21,7 @@ use solana_hash::Hash;
 use store::{ByteReader, ByteWriter, DecodeError};
 
 use super::error::ArchiveError;
-use super::object::{ArchiveObject, CoveredSlots, cluster_dir, list_epoch};
+use super::object::{cluster_dir, list_covered_slots};
 use crate::final_digest::{FrameFault, append_digest, strip_magic_and_digest};
 
 const VERSION: u16 = 1;
@@ -31,8 +31,6 @@ const SUFFIX: &str = ".hyh";
 const DIR: &str = "holes";
 /// Bytes of a hole that are read: it has about 300.
 const HOLE_BYTES_MAX: usize = 4_096;
-/// Epochs in which the objects of one hole are listed. The blocks of a longer hole are in no log.
-const LISTED_EPOCHS_MAX: u64 = 64;
 
 /// The name of a hole's object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,7 +220,7 @@ pub async fn read_hole(depot: &Depot, key: &ArchiveHoleKey) -> Result<ArchiveHol
     ArchiveHole::from_bytes(&bytes, key)
 }
 
-/// Returns the slots of a hole that no object covers. Cost: a list of the epochs that it is in.
+/// Returns the slots of a hole that no object covers. Cost: a list of the objects from its first epoch on.
 ///
 /// # Errors
 ///
@@ -232,17 +230,16 @@ pub async fn list_open_slots(
     schedule: &EpochSchedule,
     hole: &ArchiveHoleKey,
 ) -> Result<Vec<RangeInclusive<Slot>>, ArchiveError> {
-    let mut objects: Vec<ArchiveObject> = Vec::new();
-    let first = schedule.get_epoch(hole.first);
-    let last = schedule.get_epoch(hole.last).min(first.saturating_add(LISTED_EPOCHS_MAX));
-    for epoch in first..=last {
-        objects.extend(list_epoch(depot, &hole.cluster, epoch).await?);
-    }
-    Ok(CoveredSlots::new(objects.iter().map(ArchiveObject::slots)).find_gaps(hole.slots()))
+    let slots = hole.slots();
+    let covered = list_covered_slots(depot, schedule, &hole.cluster, &slots).await?;
+    Ok(covered.find_gaps(slots))
 }
 
 #[cfg(test)]
 mod tests {
+    use depot::DepotConfig;
+
+    use super::super::object::ArchiveObject;
     use super::*;
 
     fn hole() -> ArchiveHole {
@@ -302,5 +299,27 @@ mod tests {
         ] {
             assert_eq!(ArchiveHoleKey::parse("test", &other), None, "{other}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_open_slots_of_a_hole_of_many_short_epochs_are_found() {
+        let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store in memory");
+        let schedule = EpochSchedule::custom(32, 32, false);
+        // More objects than the store lists with one request.
+        let epochs = 100..1_300;
+        let open = [101, 1_250];
+        for epoch in epochs.clone().filter(|epoch| !open.contains(epoch)) {
+            let first = epoch * 32;
+            let object = ArchiveObject::new("test", epoch, first..=first + 31, 1);
+            depot.put_new(&object.key, vec![0].into()).await.expect("a store in memory");
+        }
+        let key = ArchiveHoleKey::new("test", epochs.start * 32..=epochs.end * 32 - 1);
+        depot.put_new(&key.key, vec![0].into()).await.expect("a store in memory");
+        let found = list_open_slots(&depot, &schedule, &key).await.expect("a store in memory");
+        assert_eq!(found, open.map(|epoch| epoch * 32..=epoch * 32 + 31));
+        // Objects behind a hole are not a part of it.
+        let key = ArchiveHoleKey::new("test", 100 * 32..=102 * 32 - 1);
+        let found = list_open_slots(&depot, &schedule, &key).await.expect("a store in memory");
+        assert_eq!(found, [101 * 32..=102 * 32 - 1]);
     }
 }

@@ -10,9 +10,9 @@
 //! in which all slots were skipped is an object too: a missing object is a hole.
 //!
 //! Shape: an [`ArchiveWriter`] continues after the newest object or hole. If a final block is missing, it records an
-//! [`ArchiveHole`] and continues after it; another writer fills the hole with objects later. [`list_archive`] and
-//! [`list_holes`] are the catalogue, [`read_footer`] and [`read_block`] read a part of an object, [`check_archive`] reads
-//! an archive through.
+//! [`ArchiveHole`] and continues after it; another writer fills the hole with objects later, in any order. An object of
+//! a hole whose object before does not exist yet names the hole. [`list_archive`] and [`list_holes`] are the catalogue,
+//! [`read_footer`] and [`read_block`] read a part of an object, [`check_archive`] reads an archive through.
 //! Invariant: a block is returned as it was archived, or the object is named. A slot that no object covers is missing; one
 //! that an object covers without a block was skipped.
 //! Not here: account writes, which snapshots replace, and entries; which process archives, and an index (history).

@@ -1,13 +1,14 @@
 //! The objects of an archive: their names, their lists, and the slots that they cover.
 //!
 //! Bounds: a list of all objects has the limit of the store. An archiver only lists single epochs, of a few thousand
-//! objects each.
+//! objects each, and the objects of a hole in pages.
 //! Not here: their content (`footer`), the holes between them (`hole`).
 
 use std::ops::RangeInclusive;
 
 use depot::{Depot, DepotError, ObjectInfo};
 use ledger::Slot;
+use solana_epoch_schedule::EpochSchedule;
 
 use crate::keys::AFTER_ALL;
 
@@ -95,6 +96,32 @@ pub(super) async fn list_epoch(
     Ok(parse_objects(depot.list(&epoch_dir(cluster, epoch)).await?))
 }
 
+/// Returns the slots that an archive's objects cover, from the epoch of the first of `slots` on, and at least up to the
+/// last one. Cost: a request for each page of objects, also if an epoch has only a few of them.
+pub(super) async fn list_covered_slots(
+    depot: &Depot,
+    schedule: &EpochSchedule,
+    cluster: &str,
+    slots: &RangeInclusive<Slot>,
+) -> Result<CoveredSlots, DepotError> {
+    let dir = cluster_dir(cluster);
+    let page = depot.list_page();
+    let mut covered = CoveredSlots::default();
+    let mut after = key_before_epoch(cluster, schedule.get_epoch(*slots.start()));
+    loop {
+        let found = depot.list_after(&dir, &after, page).await?;
+        let is_last_page = found.len() < page;
+        let Some(newest) = found.last() else { return Ok(covered) };
+        after.clone_from(&newest.key);
+        let objects = parse_objects(found);
+        covered.add_ranges(objects.iter().map(ArchiveObject::slots));
+        let is_behind = objects.last().is_some_and(|object| object.first > *slots.end());
+        if is_last_page || is_behind {
+            return Ok(covered);
+        }
+    }
+}
+
 /// Returns the newest object of an archive. Cost: some ten requests, and a list of its epoch; a list of all objects would
 /// take a request for each thousand of them.
 pub(super) async fn find_newest(
@@ -125,32 +152,43 @@ async fn find_epoch_from(
     epoch: u64,
 ) -> Result<Option<u64>, DepotError> {
     let dir = cluster_dir(cluster);
-    let after = match epoch.checked_sub(1) {
-        None => String::new(),
-        Some(before) => format!("{}/{AFTER_ALL}", epoch_dir(cluster, before)),
-    };
+    let after = key_before_epoch(cluster, epoch);
     let found = depot.list_after(&dir, &after, KEYS_READ).await?;
     let mut objects = found.iter().filter_map(|it| ArchiveObject::parse(&it.key, it.bytes));
     let found = objects.find(|object| (epoch..EPOCH_END).contains(&object.epoch));
     Ok(found.map(|object| object.epoch))
 }
 
+/// Returns a key after the objects of all earlier epochs, and before those of `epoch`.
+fn key_before_epoch(cluster: &str, epoch: u64) -> String {
+    match epoch.checked_sub(1) {
+        None => String::new(),
+        Some(before) => format!("{}/{AFTER_ALL}", epoch_dir(cluster, before)),
+    }
+}
+
 /// Ranges of slots that neither touch nor overlap, in their order.
+#[derive(Default)]
 pub(super) struct CoveredSlots(Vec<RangeInclusive<Slot>>);
 
 impl CoveredSlots {
     /// Merges ranges that are in the order of their first slots.
     pub(super) fn new(ranges: impl Iterator<Item = RangeInclusive<Slot>>) -> Self {
-        let mut merged: Vec<RangeInclusive<Slot>> = Vec::new();
+        let mut covered = Self::default();
+        covered.add_ranges(ranges);
+        covered
+    }
+
+    /// Adds ranges that are in the order of their first slots, after those that were added before.
+    fn add_ranges(&mut self, ranges: impl Iterator<Item = RangeInclusive<Slot>>) {
         for range in ranges {
-            match merged.last_mut() {
+            match self.0.last_mut() {
                 Some(last) if *range.start() <= last.end().saturating_add(1) => {
                     *last = *last.start()..=*last.end().max(range.end());
                 }
-                _ => merged.push(range),
+                _ => self.0.push(range),
             }
         }
-        Self(merged)
     }
 
     /// Returns the slots of a range that are not covered.

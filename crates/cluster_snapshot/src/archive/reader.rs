@@ -1,6 +1,5 @@
 //! Reads an archive: footers, single blocks, and all of it for a check.
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use chain_solana::Block;
@@ -139,27 +138,29 @@ pub async fn check_archive(
     Ok(faults)
 }
 
-/// Digests of holes by the slot after them.
-type HoleEnds = BTreeMap<Slot, Vec<[u8; 32]>>;
+/// A hole, as the objects that were written after it name it.
+struct NamedHole {
+    slots: RangeInclusive<Slot>,
+    digest: [u8; 32],
+}
 
-/// Adds the slots that no object covers, and damaged holes. Returns the digests of holes.
+/// Adds the slots that no object covers, and damaged holes. Returns the intact holes.
 async fn check_holes(
     depot: &Depot,
     cluster: &str,
     objects: &[ArchiveObject],
     faults: &mut Vec<ArchiveFault>,
-) -> Result<HoleEnds, ArchiveError> {
+) -> Result<Vec<NamedHole>, ArchiveError> {
     let covered = CoveredSlots::new(objects.iter().map(ArchiveObject::slots));
     let keys = list_holes(depot, cluster).await?;
     let named = CoveredSlots::new(keys.iter().map(ArchiveHoleKey::slots));
     let unnamed = covered.find_inner_gaps().into_iter().flat_map(|gap| named.find_gaps(gap));
     faults.extend(unnamed.map(ArchiveFault::Hole));
-    let mut ends = HoleEnds::new();
+    let mut holes = Vec::new();
     for key in &keys {
         match read_hole(depot, key).await {
             Ok(hole) => {
-                let after = hole.last.saturating_add(1);
-                ends.entry(after).or_default().push(hole.digest());
+                holes.push(NamedHole { slots: key.slots(), digest: hole.digest() });
                 for slots in covered.find_gaps(key.slots()) {
                     faults.push(ArchiveFault::Open { hole: hole.clone(), slots });
                 }
@@ -168,13 +169,16 @@ async fn check_holes(
             Err(err) => faults.push(ArchiveFault::Damaged(err)),
         }
     }
-    Ok(ends)
+    Ok(holes)
 }
 
-/// Whether an object was written after a hole, which was filled later.
-fn follows_hole(footer: &ArchiveFooter, holes: &HoleEnds) -> bool {
-    let digests = holes.get(&footer.first);
-    footer.previous.is_some_and(|previous| digests.is_some_and(|it| it.contains(&previous)))
+/// Whether an object was written after a hole that was filled later: behind the hole, or in it.
+fn follows_hole(footer: &ArchiveFooter, holes: &[NamedHole]) -> bool {
+    let first = footer.first;
+    holes.iter().any(|hole| {
+        let is_after = *hole.slots.start() < first && first <= hole.slots.end().saturating_add(1);
+        is_after && footer.previous == Some(hole.digest)
+    })
 }
 
 fn decode(key: &str, archived: &ArchivedBlock, packed: &[u8]) -> Result<Block, ArchiveError> {

@@ -351,6 +351,95 @@ async fn an_archive_continues_after_a_hole_which_another_archiver_fills() {
     }
 }
 
+/// Opens a hole at a range whose blocks are known.
+async fn open_hole(depot: &Depot, hole: &ArchiveHole, first: Slot) -> ArchiveWriter {
+    let opened = ArchiveWriter::open_hole(depot.clone(), hole, first, schedule(), SMALL).await;
+    opened.expect("the archive is intact")
+}
+
+/// Pushes blocks up to the first one after a slot.
+async fn push_up_to(writer: &mut ArchiveWriter, blocks: &[Block], last: Slot) {
+    for block in blocks {
+        writer.push(block).await.expect("it follows");
+        if block.id.slot > last {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn ranges_in_a_hole_are_archived_although_its_start_is_missing() {
+    let mut filled = 0;
+    for seed in 0..40 {
+        let mut random = Rng::with_seed(seed);
+        let depot = memory();
+        let chain = chain(seed, 0, 300);
+        let from = random.usize(1..50);
+        let to = from + random.usize(100..200);
+        let mut writer = open(&depot, SMALL).await;
+        push_all(&mut writer, &chain[..from]).await;
+        let hole = record_hole(&mut writer, &chain[to]).await;
+        push_all(&mut writer, &chain[to..]).await;
+
+        let known = &chain[random.usize(from + 1..to)..];
+        let start = SMALL.next_range_start(&schedule(), known[0].parent.slot + 1);
+        if start > hole.last {
+            continue;
+        }
+        filled += 1;
+        let mut filler = open_hole(&depot, &hole, start).await;
+        push_up_to(&mut filler, known, hole.last).await;
+        assert_eq!(open_slots(&depot).await, [hole.first..=start - 1], "seed {seed}");
+        let found = faults(&depot).await;
+        assert!(matches!(&found[..], [ArchiveFault::Open { .. }]), "seed {seed}: {found:?}");
+
+        let mut filler = open_hole(&depot, &hole, hole.first).await;
+        push_up_to(&mut filler, &chain, start - 1).await;
+        assert_eq!(filler.disagreements(), 0, "seed {seed}");
+        assert!(open_slots(&depot).await.is_empty(), "seed {seed}");
+        let found = faults(&depot).await;
+        assert!(found.is_empty(), "seed {seed}: {found:?}");
+        check_blocks(&depot, &chain).await;
+    }
+    assert!(filled > 10);
+}
+
+#[tokio::test]
+async fn a_whole_range_is_written_without_a_block_after_it() {
+    let depot = memory();
+    let mut writer = open(&depot, SMALL).await;
+    let blocks = consecutive_blocks(0..150);
+    push_all(&mut writer, &blocks[..99]).await;
+    assert_eq!(writer.write_whole_range().await.expect("a store in memory"), None);
+    push_all(&mut writer, &blocks[99..100]).await;
+    let written = writer.write_whole_range().await.expect("a store in memory");
+    assert_eq!(written.map(|object| object.slots()), Some(50..=99));
+    assert_eq!(writer.write_whole_range().await.expect("a store in memory"), None);
+    push_all(&mut writer, &blocks[100..]).await;
+    writer.write_whole_range().await.expect("a store in memory");
+    let ranges: Vec<_> = objects(&depot).await.iter().map(ArchiveObject::slots).collect();
+    assert_eq!(ranges, [0..=49, 50..=99, 100..=149]);
+    assert!(faults(&depot).await.is_empty());
+}
+
+#[tokio::test]
+async fn ranges_behind_the_end_of_a_hole_have_no_blocks() {
+    let depot = memory();
+    let mut writer = open(&depot, SMALL).await;
+    push_all(&mut writer, &consecutive_blocks(0..20)).await;
+    let mut next = chain(3, 400, 1).remove(0);
+    next.parent.slot = 59;
+    let hole = record_hole(&mut writer, &next).await;
+    assert_eq!(hole.key().slots(), 0..=399);
+    let mut filler = open_hole(&depot, &hole, 100).await;
+    let mut other = chain(4, 150, 1).remove(0);
+    other.parent.slot = 80;
+    let err = filler.push(&other).await.expect_err("the hole ends at 59");
+    assert!(matches!(err, ArchiveError::OtherChain { slot: 150, end: 59 }), "{err}");
+    filler.push(&next).await.expect("it follows the end");
+    assert_eq!(open_slots(&depot).await, [0..=99]);
+}
+
 #[tokio::test]
 async fn a_hole_begins_after_the_range_whose_blocks_are_all_known() {
     let depot = memory();
@@ -430,4 +519,20 @@ async fn two_archivers_that_lack_the_same_blocks_write_one_hole() {
     let opened = ArchiveWriter::open(alone, CLUSTER, schedule(), SMALL).await;
     let err = opened.err().expect("it is damaged").to_string();
     assert!(err.contains(&hole.key), "{err}");
+}
+
+#[tokio::test]
+async fn an_archive_continues_once_its_damaged_end_is_deleted() {
+    let depot = memory();
+    let chain = chain(11, 0, 200);
+    push_all(&mut open(&depot, SMALL).await, &chain).await;
+    let newest = objects(&depot).await.pop().expect("it has objects");
+    put(&depot, &newest.key, Bytes::from_static(b"HYSA")).await;
+    let opened = ArchiveWriter::open(depot.clone(), CLUSTER, schedule(), SMALL).await;
+    let err = opened.err().expect("it is damaged").to_string();
+    assert!(err.contains(&newest.key), "{err}");
+    depot.delete(&newest.key).await.expect("a store in memory");
+    push_all(&mut open(&depot, SMALL).await, &chain).await;
+    assert_eq!(objects(&depot).await.last(), Some(&newest));
+    assert!(faults(&depot).await.is_empty());
 }

@@ -37,6 +37,29 @@ impl Default for ArchiveLimits {
     }
 }
 
+impl ArchiveLimits {
+    /// Returns the first slot of the range that starts at a slot, or else of the next range.
+    pub fn next_range_start(self, schedule: &EpochSchedule, slot: Slot) -> Slot {
+        let start = self.range_start(schedule, slot);
+        if start == slot { start } else { self.range_last(schedule, slot).saturating_add(1) }
+    }
+
+    /// The first slot of the range of a slot.
+    fn range_start(self, schedule: &EpochSchedule, slot: Slot) -> Slot {
+        let epoch = schedule.get_epoch(slot);
+        let aligned = slot - slot % self.object_slots.max(1);
+        aligned.max(schedule.get_first_slot_in_epoch(epoch))
+    }
+
+    /// The last slot of the range of a slot. It depends on slots alone, since sources differ in the bytes of a block.
+    fn range_last(self, schedule: &EpochSchedule, slot: Slot) -> Slot {
+        let slots = self.object_slots.max(1);
+        let aligned = (slot - slot % slots).saturating_add(slots - 1);
+        let epoch = schedule.get_epoch(slot);
+        aligned.min(schedule.get_last_slot_in_epoch(epoch))
+    }
+}
+
 /// Archives final blocks.
 pub struct ArchiveWriter {
     depot: Depot,
@@ -98,7 +121,8 @@ impl ArchiveWriter {
     }
 
     /// Opens the archive at slots of a hole that no object covers ([`list_open_slots`](super::list_open_slots)). Blocks
-    /// are pushed from `first` on. The first one after these slots ends their last object. Objects that exist stay.
+    /// are pushed from `first` on, the start of a range. The first one after these slots ends their last object.
+    /// Objects that exist stay. If the object before `first` does not exist yet, the one at `first` names the hole.
     ///
     /// # Errors
     ///
@@ -112,7 +136,7 @@ impl ArchiveWriter {
     ) -> Result<Self, ArchiveError> {
         let mut previous = hole.before;
         if let Some(last) = first.checked_sub(1).filter(|last| *last >= hole.first) {
-            // A part of the hole was filled before.
+            previous = Some(hole.digest());
             let objects = list_epoch(&depot, &hole.cluster, schedule.get_epoch(last)).await?;
             if let Some(object) = objects.iter().find(|object| object.last == last) {
                 previous = Some(read_footer(&depot, object).await?.digest());
@@ -199,6 +223,12 @@ impl ArchiveWriter {
         if let Some(end) = self.hole_end.filter(|end| !end.allows(block)) {
             return Err(ArchiveError::OtherChain { slot, end: end.slot });
         }
+        // The ranges of a hole that start after its end have no blocks.
+        let is_first = self.last_pushed.is_none();
+        let starts_behind = |end: &HoleEnd| is_first && end.slot < first && end.slot < parent;
+        if let Some(end) = self.hole_end.filter(starts_behind) {
+            return Err(ArchiveError::OtherChain { slot, end: end.slot });
+        }
         while slot > self.range_end() {
             written.push(self.write_object(self.range_end()).await?);
         }
@@ -221,9 +251,7 @@ impl ArchiveWriter {
             let last = missing_first.saturating_sub(1);
             return Err(ArchiveError::Hole { slot, parent: end.slot, last });
         }
-        if self.last_pushed == Some(self.range_end()) {
-            self.write_object(self.range_end()).await?;
-        }
+        self.write_whole_range().await?;
         let first = self.first.unwrap_or(slot);
         let start_of_next = self.range_start(slot);
         let last = if end.slot < start_of_next {
@@ -246,6 +274,20 @@ impl ArchiveWriter {
         Ok(hole)
     }
 
+    /// Writes the open range if it has all of its blocks. [`Self::push`] writes it with the first block after it, which
+    /// may be unknown.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn write_whole_range(&mut self) -> Result<Option<ArchiveObject>, ArchiveError> {
+        let last = self.range_end();
+        if self.last_pushed != Some(last) {
+            return Ok(None);
+        }
+        self.write_object(last).await.map(Some)
+    }
+
     fn object_slots(&self) -> u64 {
         self.limits.object_slots.max(1)
     }
@@ -255,19 +297,12 @@ impl ArchiveWriter {
         self.range_last(self.first.unwrap_or_default())
     }
 
-    /// The last slot of the range of a slot. It depends on slots alone, since sources differ in the bytes of a block.
     fn range_last(&self, slot: Slot) -> Slot {
-        let slots = self.object_slots();
-        let aligned = (slot - slot % slots).saturating_add(slots - 1);
-        let epoch = self.schedule.get_epoch(slot);
-        aligned.min(self.schedule.get_last_slot_in_epoch(epoch))
+        self.limits.range_last(&self.schedule, slot)
     }
 
-    /// The first slot of the range of a slot.
     fn range_start(&self, slot: Slot) -> Slot {
-        let epoch = self.schedule.get_epoch(slot);
-        let aligned = slot - slot % self.object_slots();
-        aligned.max(self.schedule.get_first_slot_in_epoch(epoch))
+        self.limits.range_start(&self.schedule, slot)
     }
 
     fn add(&mut self, slot: Slot, parent_slot: Slot, encoded: &[u8]) -> Result<(), ArchiveError> {

@@ -4,8 +4,9 @@
 //! that the history lacks, because this replica started later than the archive ends, or jumped to a snapshot.
 //! Out: the objects of [`cluster_snapshot::archive`].
 //! Behaviour on faults: a store or a log that fails is tried again. If neither the history nor the log has a block, the
-//! archive waits [`HOLE_TIMEOUT`] for another replica. Then it records a hole, and continues after it. Each open hole is
-//! filled if a replica has its blocks (`fill`). The log and the metrics report it.
+//! archive waits [`HOLE_TIMEOUT`] for another replica, and reads a log again that fell silent. Then it records a hole,
+//! and continues after it. Each range of an open hole is filled if a replica has its blocks (`fill`). The log and the
+//! metrics report it.
 //! Not here: the format of an archive, how a log is read (`replica::LoggedBlocks`).
 
 mod fill;
@@ -22,7 +23,7 @@ use ::metrics::Collector;
 use ::replica::LoggedBlocks;
 use anyhow::Result;
 use chain_solana::{Block, ClusterInfo, History};
-use cluster_snapshot::archive::{ArchiveError, ArchiveLimits, ArchiveWriter};
+use cluster_snapshot::archive::{ArchiveError, ArchiveLimits, ArchiveObject, ArchiveWriter};
 use depot::Depot;
 use ledger::{Commitment, Slot};
 use replicated_log::LogSpace;
@@ -80,6 +81,17 @@ struct ArchiveProgress {
 struct ArchiveGap {
     slot: Slot,
     since: Instant,
+    /// Whether the log fell silent before its end. It may have the block.
+    is_log_cut: bool,
+}
+
+/// The result of a read of the log for missing blocks.
+#[derive(Clone, Copy, Debug, Default)]
+struct LogRead {
+    /// Whether the log has a block that follows the archive.
+    has_block: bool,
+    /// Whether the log fell silent before its end.
+    is_cut: bool,
 }
 
 impl ArchiveProgress {
@@ -204,12 +216,14 @@ impl Archiver {
             Err(err) => return Err(err.into()),
         };
         progress.next = progress.next.max(block.id.slot.saturating_add(1));
-        for object in written {
-            self.metrics.objects.fetch_add(1, Ordering::Relaxed);
-            self.metrics.last_slot.fetch_max(object.last, Ordering::Relaxed);
-            tracing::info!(key = object.key, "archived final blocks");
-        }
+        written.iter().for_each(|object| self.note_object(object));
         Ok(true)
+    }
+
+    fn note_object(&self, object: &ArchiveObject) {
+        self.metrics.objects.fetch_add(1, Ordering::Relaxed);
+        self.metrics.last_slot.fetch_max(object.last, Ordering::Relaxed);
+        tracing::info!(key = object.key, "archived final blocks");
     }
 
     /// Finds the final blocks before `next`, which was refused because they are missing. Returns whether the archive has
@@ -217,14 +231,29 @@ impl Archiver {
     async fn close_gap(&self, progress: &mut ArchiveProgress, next: &Block) -> Result<bool> {
         let Some(slot) = progress.writer.needed_slot() else { return Ok(false) };
         let known = progress.gap.filter(|gap| gap.slot == slot);
-        if known.is_none() && self.push_logged(progress, slot, next).await? {
-            return Ok(true);
+        let mut read = LogRead::default();
+        if known.is_none_or(|gap| gap.is_log_cut) {
+            read = self.push_logged(progress, slot, next).await?;
+            if read.has_block {
+                return Ok(true);
+            }
         }
-        let gap = known.unwrap_or_else(|| {
+        let gap = ArchiveGap {
+            slot,
+            since: known.map_or_else(Instant::now, |gap| gap.since),
+            is_log_cut: read.is_cut,
+        };
+        if known.is_none() {
             let last = next.parent.slot;
-            tracing::warn!("neither the history nor the log has the final blocks {slot} to {last}");
-            ArchiveGap { slot, since: Instant::now() }
-        });
+            match gap.is_log_cut {
+                true => tracing::warn!(
+                    "the history lacks the final blocks {slot} to {last}, and the log fell silent before its end"
+                ),
+                false => tracing::warn!(
+                    "neither the history nor the log has the final blocks {slot} to {last}"
+                ),
+            }
+        }
         progress.gap = Some(gap);
         let other = self.open().await?;
         if other.writer.next_slot() > progress.writer.next_slot() {
@@ -246,16 +275,15 @@ impl Archiver {
         Ok(true)
     }
 
-    /// Pushes the blocks of the log from a slot on, up to the parent of `next`. Returns whether the log has one that
-    /// follows the archive.
+    /// Pushes the blocks of the log from a slot on, up to the parent of `next`.
     async fn push_logged(
         &self,
         progress: &mut ArchiveProgress,
         from: Slot,
         next: &Block,
-    ) -> Result<bool> {
+    ) -> Result<LogRead> {
         let mut has_block = false;
-        let Some(mut logged) = self.open_log(from).await? else { return Ok(false) };
+        let Some(mut logged) = self.open_log(from).await? else { return Ok(LogRead::default()) };
         while let Some(block) = logged.next_block().await? {
             let slot = block.id.slot;
             if slot == next.parent.slot && block.blockhash != next.previous_blockhash {
@@ -271,10 +299,11 @@ impl Archiver {
                 break;
             }
         }
-        Ok(has_block)
+        Ok(LogRead { has_block, is_cut: logged.is_cut() })
     }
 
-    /// Opens the log at the final blocks from a slot on. Returns `None` if it does not have them.
+    /// Opens the log at the final blocks from a slot on, or at the first later ones that it has. Returns `None` if it
+    /// has none.
     async fn open_log(&self, from: Slot) -> Result<Option<LoggedBlockReader<'_>>> {
         let Self { depot, cluster, level_min, .. } = self;
         let opened = LoggedBlocks::open(&*self.space, depot, cluster, from, *level_min).await?;

@@ -20,7 +20,21 @@ impl RunningDriver {
         let space = Arc::clone(&self.driver.space);
         let lines = self.lines.clone();
         match action {
-            Action::CheckChain => self.check_chain(),
+            Action::CheckLog => {
+                let allow_data_loss = self.driver.allow_data_loss;
+                Box::pin(async move {
+                    let checked = check_durability(&*space, allow_data_loss).await;
+                    let checked = checked.map_err(|err| lines.report(&err));
+                    FinishedOperation::Outcome(Outcome::LogChecked(checked))
+                })
+            }
+            Action::CheckChain => {
+                let snapshots = self.driver.snapshots.clone();
+                Box::pin(async move {
+                    let found = snapshots.find_snapshots().await.map_err(|err| lines.report(&err));
+                    FinishedOperation::Outcome(Outcome::ChainChecked(found))
+                })
+            }
             Action::FindGeneration => Box::pin(async move {
                 let found = space.newest_generation().await.map_err(|err| lines.report(&err));
                 FinishedOperation::Outcome(Outcome::GenerationFound(found))
@@ -64,23 +78,6 @@ impl RunningDriver {
             }
             None => create_finished(Outcome::GenerationOpened(Err(()))),
         }
-    }
-
-    fn check_chain(&self) -> Operation {
-        let space = Arc::clone(&self.driver.space);
-        let snapshots = self.driver.snapshots.clone();
-        let allow_data_loss = self.driver.allow_data_loss;
-        let lines = self.lines.clone();
-        Box::pin(async move {
-            let checked = match check_durability(&*space, allow_data_loss).await {
-                Ok(()) => snapshots.find_snapshots().await.map_err(|err| lines.report(&err)),
-                Err(err) => {
-                    lines.report(&err);
-                    Err(())
-                }
-            };
-            FinishedOperation::Outcome(Outcome::ChainChecked(checked))
-        })
     }
 
     fn append(&self, batch: Batch) -> Operation {

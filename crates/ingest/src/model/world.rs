@@ -245,6 +245,8 @@ impl World {
     fn write_needed_snapshot(&mut self, at: usize) {
         let now = self.now();
         let ingester = &mut self.ingesters[at];
+        let Some(log) = ingester.plan.followed_log() else { return };
+        ingester.plan.handle(Input::SnapshotsListed { term: log.term }, now);
         let Some(after) = ingester.plan.needed_snapshot() else { return };
         let root = key(ingester.source.root().slot, false);
         let block = ingester.plan.find_logged_block(&root);
@@ -300,6 +302,7 @@ impl World {
         ingester.outcome = match action {
             Action::Wait(_) => None,
             Action::Stop => panic!("seed {seed}: {:?}", ingester.plan.take_notices()),
+            Action::CheckLog => Some(Outcome::LogChecked(Ok(()))),
             Action::CheckChain => Some(Outcome::ChainChecked(Ok(None))),
             Action::FindGeneration => {
                 Some(Outcome::GenerationFound(ready(space.newest_generation()).map_err(drop)))

@@ -40,6 +40,8 @@ pub(crate) enum Action {
     WriteSnapshot(SnapshotRequest),
     /// Create a generation.
     CreateGeneration(u64),
+    /// Check that the log does not lose acknowledged messages.
+    CheckLog,
     /// Append nothing more: this ingester cannot serve this log.
     Stop,
 }
@@ -58,6 +60,7 @@ pub(crate) enum Outcome {
     ViewRetained(ViewBlock),
     SnapshotWritten(Result<WrittenSnapshot, ()>),
     GenerationCreated(Result<(), ()>),
+    LogChecked(Result<(), ()>),
 }
 
 /// The chain and the generations that the snapshots of a cluster name.
@@ -113,6 +116,10 @@ pub(crate) enum Input {
     Reported(CheckedReport),
     /// The store has this snapshot.
     Snapshot(KnownSnapshot),
+    /// The snapshots were listed since this ingester started this term. The newest one was an input before.
+    SnapshotsListed {
+        term: u64,
+    },
     Done(Outcome),
 }
 
@@ -216,8 +223,9 @@ pub(crate) enum Notice {
     Damaged(Damage),
     /// Messages that the reader needs are gone.
     LostLog(ReadFailure),
-    /// A replica has reported a fault after a message.
-    Reported { sequence: u64, what: String, outcome: ReportOutcome },
+    /// A node has reported a fault. The slot is that of a block that differs, or else the newest one that a replica
+    /// had read.
+    Reported { sequence: u64, slot: Slot, what: String, outcome: ReportOutcome },
     /// The leader appends behind a damaged message, after the end of its log.
     PassesDamage { sequence: u64, end: u64 },
     /// The log does not respond.

@@ -8,7 +8,9 @@
 //! Bounds: [`BLOCKS_MAX`] positions of each kind.
 //! Not here: the comparison of two blocks (`disagreement`), the reaction to a report (`reports`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use ledger::Slot;
 
 /// Blocks that differ, and blocks that were not compared: half an hour of slots of each.
 const BLOCKS_MAX: usize = 4_096;
@@ -36,7 +38,8 @@ pub(super) struct ComparedBlocks {
     compared_after: u64,
     /// Blocks of other ingesters that the own ledger does not have yet, or cannot be compared with.
     uncompared: BTreeSet<u64>,
-    different: BTreeSet<u64>,
+    /// With the slots of the blocks, as far as they are known.
+    different: BTreeMap<u64, Option<Slot>>,
 }
 
 impl ComparedBlocks {
@@ -67,14 +70,26 @@ impl ComparedBlocks {
         if self.different.len() >= BLOCKS_MAX {
             self.different.pop_last();
         }
-        self.different.insert(position);
+        self.different.entry(position).or_default();
+    }
+
+    /// Notes the slot of a block that differs.
+    pub(super) fn set_slot(&mut self, position: u64, slot: Slot) {
+        if let Some(known) = self.different.get_mut(&position) {
+            *known = Some(slot);
+        }
+    }
+
+    /// Returns the slot of the first block up to a message that differs.
+    pub(super) fn find_slot(&self, sequence: u64) -> Option<Slot> {
+        self.different.range(..=sequence).next().and_then(|(_, slot)| *slot)
     }
 
     /// Notes a snapshot of a block of a generation.
     pub(super) fn note_snapshot(&mut self, generation: u64, position: u64) {
         if generation == self.generation && position > self.snapshot {
             self.snapshot = position;
-            self.different.retain(|different| *different > position);
+            self.different.retain(|different, _| *different > position);
         }
     }
 

@@ -38,6 +38,7 @@ impl Plan {
         if in_log.state != own.state {
             self.counters.state_disagreements += 1;
             self.notices.push(Notice::Disagrees { slot, what: "state" });
+            self.compared_blocks.set_slot(difference.position, slot);
             if !self.is_leader() {
                 // The leader cannot find a fault of its own blocks. The oldest one is enough.
                 self.difference = self.difference.or(Some(difference));

@@ -312,6 +312,7 @@ impl Plan {
         let term = following.chain.term();
         if !is_leader {
             self.own.remove_tips();
+            self.reports.note_other_leader();
         }
         self.notices.push(match is_leader {
             true => Notice::Leads { generation, term },

@@ -22,6 +22,8 @@ pub(super) struct HandledReports {
     snapshot: u64,
     /// Readers do not get past this message: they need a snapshot of a block behind it now.
     needed_after: Option<u64>,
+    /// Whether another ingester has led since that snapshot was needed. It may have written the snapshot.
+    is_outdated: bool,
     /// A replica did not get past this message of an intact log: the next snapshot is due earlier, of a block behind
     /// it.
     awaited_after: Option<u64>,
@@ -56,7 +58,7 @@ impl HandledReports {
     }
 
     pub(super) fn needed_after(&self) -> Option<u64> {
-        self.needed_after
+        self.needed_after.filter(|_| !self.is_outdated)
     }
 
     pub(super) fn awaited_after(&self) -> Option<u64> {
@@ -85,6 +87,16 @@ impl HandledReports {
             self.passes = 0;
         }
         self.awaited_after = self.awaited_after.filter(|after| *after >= position);
+    }
+
+    /// Notes that another ingester leads.
+    pub(super) fn note_other_leader(&mut self) {
+        self.is_outdated |= self.needed_after.is_some();
+    }
+
+    /// Notes that the snapshots of other leaders are known.
+    pub(super) fn note_known_snapshots(&mut self) {
+        self.is_outdated = false;
     }
 
     /// Notes a scan that found a whole record behind a damage. A snapshot says nothing about it: the leader writes one

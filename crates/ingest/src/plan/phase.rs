@@ -18,6 +18,8 @@ pub(super) const RECORDS_MAX: usize = 256;
 
 /// The step that an ingester has reached.
 pub(super) enum Phase {
+    /// Whether the log loses acknowledged messages is not known.
+    Starting,
     /// The chain of the newest snapshot is not compared yet.
     Unchecked,
     /// The newest generation is not known.

@@ -9,6 +9,7 @@
 //! continued (`next_generation`).
 
 use cluster_snapshot::fault_reports::{FaultReport, FaultScope};
+use ledger::Slot;
 
 use super::compared_blocks::Comparison;
 use super::phase::Phase;
@@ -36,7 +37,21 @@ impl Plan {
             self.reports.set_handled(sequence);
             self.counters.reports[outcome as usize] += 1;
             let what = checked.report.what.clone();
-            self.notices.push(Notice::Reported { sequence, what, outcome });
+            let slot = self.find_reported_slot(&checked.report, outcome);
+            self.notices.push(Notice::Reported { sequence, slot, what, outcome });
+        }
+    }
+
+    /// Returns the slot of the block that differs, or else the newest slot that the replica had read.
+    fn find_reported_slot(&mut self, report: &FaultReport, outcome: ReportOutcome) -> Slot {
+        let FaultReport { sequence, slot, .. } = *report;
+        match outcome {
+            ReportOutcome::Disagreement => {
+                self.compared_blocks.set_slot(sequence.saturating_add(1), slot);
+                slot
+            }
+            ReportOutcome::Different => self.compared_blocks.find_slot(sequence).unwrap_or(slot),
+            _ => slot,
         }
     }
 
@@ -104,6 +119,13 @@ impl Plan {
         {
             self.reports.start_generation(generation);
             self.reports.note_snapshot(position);
+        }
+    }
+
+    /// Notes that the snapshots from before a term of this ingester are known.
+    pub(super) fn note_known_snapshots(&mut self, term: u64) {
+        if self.is_leader() && self.followed_log().is_some_and(|log| log.term == term) {
+            self.reports.note_known_snapshots();
         }
     }
 

@@ -12,6 +12,7 @@ impl Plan {
         let has_response = match outcome {
             // A reader is opened without a request, and the store is not the log.
             Outcome::ReaderOpened(Ok(()))
+            | Outcome::ChainChecked(_)
             | Outcome::ViewRetained(_)
             | Outcome::SnapshotWritten(_) => return self.silence.end_operation(),
             Outcome::Appended(result) => {
@@ -22,10 +23,10 @@ impl Plan {
                 self.silence.end_operation();
                 return self.note_silence_change(change);
             }
-            Outcome::ChainChecked(result) => result.is_ok(),
             Outcome::GenerationFound(result) => result.is_ok(),
             Outcome::TailRead(result) => result.is_ok(),
-            Outcome::GenerationOpened(result)
+            Outcome::LogChecked(result)
+            | Outcome::GenerationOpened(result)
             | Outcome::ReaderOpened(result)
             | Outcome::GenerationCreated(result) => result.is_ok(),
         };

@@ -7,6 +7,13 @@ use super::phase::Phase;
 use super::{FoundSnapshots, Now, Plan};
 
 impl Plan {
+    pub(super) fn end_log_check(&mut self, result: Result<(), ()>, now: Now) {
+        match result {
+            Ok(()) => self.phase = Phase::Unchecked,
+            Err(()) => self.delay(now),
+        }
+    }
+
     pub(super) fn end_check(&mut self, result: Result<Option<FoundSnapshots>, ()>, now: Now) {
         let own = self.config.genesis_hash;
         let Ok(snapshots) = result else { return self.delay(now) };

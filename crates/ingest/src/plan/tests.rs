@@ -84,6 +84,7 @@ fn lead(plan: &mut Plan) {
 fn open(plan: &mut Plan, generation: u64) {
     loop {
         let outcome = match plan.next_action(NOW) {
+            Action::CheckLog => Outcome::LogChecked(Ok(())),
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
             Action::FindGeneration => Outcome::GenerationFound(Ok(generation.checked_sub(1))),
             Action::RetainView => retain_root_view(plan),
@@ -110,6 +111,7 @@ fn follow(plan: &mut Plan, messages: &[LogMessage]) {
     let last = messages.len() as u64;
     loop {
         let outcome = match plan.next_action(NOW) {
+            Action::CheckLog => Outcome::LogChecked(Ok(())),
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
             Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
             Action::OpenGeneration(0) => Outcome::GenerationOpened(Ok(())),

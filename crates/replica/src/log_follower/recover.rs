@@ -22,6 +22,7 @@ use crate::input_queue::{Input, Jump, Rebase, WriterEnded};
 use crate::log_position::{LogPosition, RecentBlocks, RecordPosition};
 use crate::snapshots::{LogExtent, UsableSnapshot};
 use crate::status::{LoadReason, error_text};
+use crate::stuck_time::StuckTime;
 
 /// Attempts to read a damaged record again before the replica jumps: another server of the log may have it undamaged.
 const REREADS_MAX: u32 = 2;
@@ -67,7 +68,7 @@ impl LogFollower {
     /// Continues after a fault. Returns when reading can be tried from [`Self::at`].
     pub(super) async fn recover(&mut self, mut fault: Fault) -> Result<(), WriterEnded> {
         if fault.is_outage() {
-            self.stuck_since = None;
+            self.stuck_time.note_outage(Instant::now());
             tokio::time::sleep(self.config.retry_interval).await;
             return Ok(());
         }
@@ -82,12 +83,12 @@ impl LogFollower {
                     // Those of the time before the jump.
                     while self.faults.try_recv().is_ok() {}
                     self.rereads = 0;
-                    self.stuck_since = None;
+                    self.stuck_time = StuckTime::default();
                     return Ok(());
                 }
                 Err(RecoverError::WriterEnded) => return Err(WriterEnded),
                 Err(RecoverError::Unreachable(text)) => {
-                    self.stuck_since = None;
+                    self.stuck_time.note_outage(Instant::now());
                     text
                 }
                 Err(RecoverError::NoSnapshot { generation, reasons }) => {
@@ -116,10 +117,10 @@ impl LogFollower {
         if FaultScope::from_fault(fault.name()).is_none() {
             return;
         }
-        let since = *self.stuck_since.get_or_insert_with(Instant::now);
+        let stuck_time = self.stuck_time.note_attempt(Instant::now());
         let sequence = if generation == self.at.generation { self.at.sequence } else { 0 };
         let position = Some((generation, sequence));
-        if since.elapsed() < self.config.report_delay || self.reported == position {
+        if stuck_time < self.config.report_delay || self.reported == position {
             return;
         }
         let report = FaultReport {

@@ -193,6 +193,41 @@ async fn attempts_to_read_a_damaged_record_again_are_apart() {
     replica.stop();
 }
 
+/// Waits for the first report of a fault. Returns its key.
+async fn wait_for_report(log: &SourceLog) -> String {
+    let found = async {
+        loop {
+            let found = log.depot.list(&fault_report_dir(CLUSTER)).await.expect("a store");
+            match found.into_iter().next() {
+                Some(object) => return object.key,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    };
+    tokio::time::timeout(TIMEOUT, found).await.expect("a report")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_is_reported_although_the_log_flaps() {
+    let mut chain = SourceChain::new(12);
+    let mut log = SourceLog::new(&chain).await;
+    let space = WatchedSpace::new(&log.space);
+    let config = ReplicaConfig { report_delay: Duration::from_millis(50), ..config() };
+    let loaded = Replica::load(config, Arc::new(space.clone()), log.depot.clone()).await;
+    let replica = start(loaded.unwrap_or_else(|err| panic!("no replica: {err}")));
+    let steps = chain.extend(chain.tip);
+    log.append_steps(&chain, &steps).await;
+    replica.wait_for(&chain).await;
+    space.watch.flaps.store(true, Ordering::Relaxed);
+    let block = chain.make_block(chain.tip);
+    let record =
+        log.encode_block(&chain, block, |block| block.bank_hash = Hash::new_from_array([8; 32]));
+    log.append(&record).await;
+    let key = wait_for_report(&log).await;
+    assert_eq!(parse_fault_report_key(&key), Some((log.generation, log.sequence)));
+    replica.stop();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fault_without_a_way_to_continue_is_reported() {
     let mut chain = SourceChain::new(10);
@@ -212,16 +247,7 @@ async fn a_fault_without_a_way_to_continue_is_reported() {
         log.encode_block(&chain, block, |block| block.bank_hash = Hash::new_from_array([8; 32]));
     log.append(&record).await;
 
-    let found = async {
-        loop {
-            let found = log.depot.list(&fault_report_dir(CLUSTER)).await.expect("a store");
-            match found.into_iter().next() {
-                Some(object) => return object.key,
-                None => tokio::task::yield_now().await,
-            }
-        }
-    };
-    let key = tokio::time::timeout(TIMEOUT, found).await.expect("a report");
+    let key = wait_for_report(&log).await;
     // The reader of the log is after the record that the writer refused.
     assert_eq!(parse_fault_report_key(&key), Some((log.generation, log.sequence)));
     assert!(log.sequence > sequence);

@@ -1,7 +1,7 @@
-//! A log in memory whose questions are counted, and whose readers stop or panic at a message.
+//! A log in memory whose questions are counted and fail at times, and whose readers stop or panic at a message.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::future::BoxFuture;
 use replicated_log::memory::MemoryLogSpace;
@@ -14,6 +14,8 @@ use replicated_log::{
 pub(crate) struct Watch {
     /// Number of requests for the newest generation.
     pub(crate) generation_requests: AtomicU64,
+    /// Whether each second of these requests fails.
+    pub(crate) flaps: AtomicBool,
     /// Readers wait forever for this message and those after it.
     pub(crate) held_from: AtomicU64,
     /// Readers panic at this message and those after it.
@@ -31,6 +33,7 @@ impl WatchedSpace {
     pub(crate) fn new(space: &MemoryLogSpace) -> Self {
         let watch = Watch {
             generation_requests: AtomicU64::new(0),
+            flaps: AtomicBool::new(false),
             held_from: AtomicU64::new(u64::MAX),
             panics_from: AtomicU64::new(u64::MAX),
         };
@@ -40,7 +43,11 @@ impl WatchedSpace {
 
 impl LogSpace for WatchedSpace {
     fn newest_generation(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
-        self.watch.generation_requests.fetch_add(1, Ordering::Relaxed);
+        let requests = self.watch.generation_requests.fetch_add(1, Ordering::Relaxed);
+        if self.watch.flaps.load(Ordering::Relaxed) && requests % 2 == 1 {
+            let err = LogError::with_reason("memory", "list the generations", "as the test says");
+            return Box::pin(std::future::ready(Err(err)));
+        }
         self.space.newest_generation()
     }
 

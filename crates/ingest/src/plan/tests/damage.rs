@@ -10,6 +10,7 @@ fn open_instead(tail: Tail, read: impl Fn(&mut Plan, Now)) -> Arc<str> {
     for _ in 0..1_000 {
         let now = Now { elapsed, unix_ms: 2 };
         let outcome = match plan.next_action(now) {
+            Action::CheckLog => Outcome::LogChecked(Ok(())),
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
             Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
             Action::OpenGeneration(0) => Outcome::GenerationOpened(Ok(())),

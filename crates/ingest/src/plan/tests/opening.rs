@@ -7,6 +7,7 @@ fn plan_with_view(queue_bytes_max: usize) -> Plan {
     let mut plan = plan(queue_bytes_max);
     loop {
         let outcome = match plan.next_action(NOW) {
+            Action::CheckLog => Outcome::LogChecked(Ok(())),
             Action::CheckChain => Outcome::ChainChecked(Ok(None)),
             Action::FindGeneration => Outcome::GenerationFound(Ok(None)),
             Action::RetainView => {
@@ -137,6 +138,7 @@ fn find_opened_generation(found: FoundSnapshots, newest: Option<u64>) -> Option<
     let mut plan = plan(usize::MAX);
     loop {
         let outcome = match plan.next_action(NOW) {
+            Action::CheckLog => Outcome::LogChecked(Ok(())),
             Action::CheckChain => Outcome::ChainChecked(Ok(Some(found))),
             Action::FindGeneration => Outcome::GenerationFound(Ok(newest)),
             Action::RetainView => retain_root_view(&plan),

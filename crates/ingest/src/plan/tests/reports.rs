@@ -1,5 +1,7 @@
 //! Damages that replicas report, or that the leader finds: appends continue, and one snapshot is needed.
 
+use chain_solana::wire::{TermRecord, encode_term};
+
 use super::*;
 use crate::model::report::fault_report;
 use crate::plan::{BlockDifference, CheckedReport, KnownSnapshot, ReportOutcome};
@@ -154,6 +156,56 @@ fn a_report_is_handled_again_by_the_next_leader() {
     assert_eq!(plan.needed_snapshot(), None);
 }
 
+#[test]
+fn a_former_leader_lists_snapshots_before_it_writes_one() {
+    let mut plan = plan(usize::MAX);
+    follow(&mut plan, &generation_with(&content(1, false)));
+    (1..=2).for_each(|slot| plan.handle(frozen(slot, Ok(content(slot, false))), NOW));
+    let later = Now { elapsed: LEASE, unix_ms: 2 };
+    let Action::Append(batch) = plan.next_action(later) else { panic!("it takes over") };
+    plan.handle(Input::Done(Outcome::Appended(Ok(batch.chain.position()))), later);
+    plan.handle(damage_report(1, 3), later);
+    assert_eq!(plan.needed_snapshot(), Some(3));
+
+    // The other ingester leads again, and may write the snapshot.
+    let term = encode_term(&TermRecord {
+        link: batch.chain.next_link(),
+        writer: WriterId { term: batch.chain.term() + 1, ..OTHER },
+        made_at_ms: 2,
+        reason: "no append".to_owned(),
+    });
+    let mut messages = batch.messages;
+    messages.push(LogMessage::head(term.head));
+    for mut message in number_messages(&messages) {
+        message.sequence += batch.after;
+        plan.handle(Input::Message(message), later);
+    }
+    assert_eq!(plan.needed_snapshot(), None);
+
+    // It ends.
+    plan.handle(frozen(3, Ok(content(3, false))), later);
+    let again = Now { elapsed: LEASE * 2, unix_ms: 3 };
+    let batch = loop {
+        match plan.next_action(again) {
+            Action::Append(batch) => break batch,
+            Action::FindGeneration => {
+                plan.handle(Input::Done(Outcome::GenerationFound(Ok(Some(0)))), again);
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    plan.handle(Input::Done(Outcome::Appended(Ok(batch.chain.position()))), again);
+    let term = batch.chain.term();
+    assert_eq!(plan.needed_snapshot(), None);
+    // A list from before the other one led does not count.
+    plan.handle(Input::SnapshotsListed { term: term - 2 }, again);
+    assert_eq!(plan.needed_snapshot(), None);
+    plan.handle(Input::SnapshotsListed { term }, again);
+    assert_eq!(plan.needed_snapshot(), Some(3));
+    plan.handle(snapshot(4), again);
+    assert_eq!(plan.needed_snapshot(), None);
+}
+
 /// The block of slot 1 as another ingester has it: with another bank hash.
 fn other_block() -> EncodedBlock {
     let block = chain_solana::Block {
@@ -253,6 +305,35 @@ fn a_leader_with_a_wrong_block_learns_it_from_another_ingester() {
     plan.handle(report(0, 4, "sum", None), NOW);
     assert_eq!(count_handled(&plan, ReportOutcome::Different), 1);
     assert_eq!(plan.needed_snapshot(), Some(4));
+}
+
+/// Returns slot and outcome of each report that was handled since the last call.
+fn take_reported(plan: &mut Plan) -> Vec<(Slot, ReportOutcome)> {
+    let notices = plan.take_notices().into_iter();
+    let reported = notices.filter_map(|notice| match notice {
+        Notice::Reported { slot, outcome, .. } => Some((slot, outcome)),
+        _ => None,
+    });
+    reported.collect()
+}
+
+#[test]
+fn the_slot_of_a_block_that_differs_is_named_with_the_report() {
+    let messages = generation_with(&other_block());
+    let wrong = messages.len() as u64;
+    let mut plan = plan(usize::MAX);
+    let later = take_over(&mut plan, &messages);
+    plan.handle(report(0, wrong, "bank_hash", None), later);
+    assert_eq!(take_reported(&mut plan), [(1, ReportOutcome::Different)]);
+
+    let mut plan = leader(3);
+    let name = BlockName { slot: 2, number: 3 };
+    let difference = BlockDifference { generation: 0, position: 4, name };
+    let checked = CheckedReport { report: difference.to_report("test", 1), scan: None };
+    plan.handle(Input::Reported(checked), NOW);
+    plan.handle(report(0, 4, "sum", None), NOW);
+    let expected = [(2, ReportOutcome::Disagreement), (2, ReportOutcome::Different)];
+    assert_eq!(take_reported(&mut plan), expected);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A log that does not respond: one notice, and appends that resume where the log ends.
 
 use super::*;
+use crate::plan::SILENCE_MAX;
 
 #[test]
 fn an_outage_is_reported_once_and_appends_resume_after_it() {
@@ -63,4 +64,51 @@ fn a_hanging_operation_is_visible_before_it_ends() {
     let started = Now { elapsed: LEASE, unix_ms: 2 };
     assert!(matches!(plan.next_action(started), Action::Append(_)));
     assert_eq!(plan.unanswered_since(), Some(LEASE));
+}
+
+#[test]
+fn a_store_that_is_down_at_the_start_is_not_silence_of_the_log() {
+    let mut plan = plan(usize::MAX);
+    let mut elapsed = Duration::ZERO;
+    let mut attempts = 0;
+    while elapsed < SILENCE_MAX * 3 {
+        let outcome = match plan.next_action(Now { elapsed, unix_ms: 2 }) {
+            Action::CheckLog => Outcome::LogChecked(Ok(())),
+            Action::CheckChain => {
+                attempts += 1;
+                // The store is tried for a while.
+                assert_eq!(plan.unanswered_since(), None);
+                elapsed += SILENCE_MAX / 2;
+                Outcome::ChainChecked(Err(()))
+            }
+            Action::Wait(until) => {
+                elapsed = until.expect("a time");
+                continue;
+            }
+            other => panic!("{other:?}"),
+        };
+        plan.handle(Input::Done(outcome), Now { elapsed, unix_ms: 2 });
+    }
+    assert!(attempts > 3);
+    assert_eq!(plan.unanswered_since(), None);
+    assert_eq!(plan.counters().silences, 0);
+    assert!(plan.take_notices().is_empty());
+}
+
+#[test]
+fn a_log_that_is_down_at_the_start_is_silent() {
+    let mut plan = plan(usize::MAX);
+    let mut elapsed = Duration::ZERO;
+    while elapsed < SILENCE_MAX * 3 {
+        match plan.next_action(Now { elapsed, unix_ms: 2 }) {
+            Action::CheckLog => {
+                elapsed += SILENCE_MAX / 2;
+                let outcome = Outcome::LogChecked(Err(()));
+                plan.handle(Input::Done(outcome), Now { elapsed, unix_ms: 2 });
+            }
+            Action::Wait(until) => elapsed = until.expect("a time"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(plan.take_notices(), [Notice::Silent]);
 }
