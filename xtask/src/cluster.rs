@@ -67,7 +67,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(30);
 const COMPARE: &str = "compare";
 /// The parts of the bars that [`measure_part`] runs.
 pub(crate) const PARTS: [&str; 3] = [COMPARE, CHAOS, SOAK];
-/// The run with faults of the bars. Its 50 rounds take about an hour. SIGSTOP lasts 30 s. Other outages are shorter,
+/// The run with faults of the bars. Its 50 rounds take about 25 minutes. SIGSTOP lasts 30 s. Other outages are shorter,
 /// but longer than the goals for the failovers of the ingester (6 s) and of the log (15 s).
 const CHAOS_ARGS: [&str; 5] = [CHAOS, "--minutes", "240", "--outage", "20"];
 /// Kinds of damages of records that are about sums.
