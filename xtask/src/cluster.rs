@@ -130,7 +130,11 @@ fn run_with(options: &Options) -> Result<Run> {
     let mut cluster = Cluster::start(options, &programs)?;
     println!("all processes run in {}", cluster.dir().display());
     let load = Load::start(cluster.producer(), options);
-    let mut comparison = Comparison::default();
+    let mut comparison = match options.mode {
+        // Its memory is compared with that of the replicas.
+        Mode::Compare => Comparison::with_unchecked_node(cluster.plain.rpc),
+        Mode::Chaos | Mode::Soak => Comparison::default(),
+    };
     let first_slot = final_slot(cluster.producer())?;
     let mut rounds = Vec::new();
     let mut failover = None;

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use crate::cluster::calls::{self, Call, SLOTS_BEFORE};
 use crate::cluster::node_response::{Round, Subject, ask_all, find_difference};
 use crate::rig::clock::now;
+use crate::rig::http_client::exchange;
 use crate::rig::json_rpc;
 use crate::rig::replica_differences::describe_own_responses;
 use crate::rig::response_comparison::difference;
@@ -67,6 +68,9 @@ pub(crate) struct Counts {
 /// The comparisons of a run.
 #[derive(Default)]
 pub(crate) struct Comparison {
+    /// A node that gets each request, too, so that its caches fill as those of the replicas. Its responses are not
+    /// compared.
+    unchecked_node: Option<SocketAddr>,
     methods: BTreeMap<&'static str, Counts>,
     examples: Vec<Value>,
     next_call: usize,
@@ -78,6 +82,11 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
+    /// A comparison whose requests are also sent to a node that is not compared.
+    pub(crate) fn with_unchecked_node(node: SocketAddr) -> Self {
+        Self { unchecked_node: Some(node), ..Self::default() }
+    }
+
     /// Compares some calls about the state, and the blocks that became final, until `end`. The producer may be down, or
     /// paused.
     pub(crate) fn compare(
@@ -255,6 +264,12 @@ impl Comparison {
                     continue;
                 }
             };
+            if let Some(node) = self.unchecked_node {
+                let slot = responses.first().and_then(|response| response.slot);
+                if let Err(err) = exchange(node, &call.request(slot.unwrap_or(0))) {
+                    self.fail(&err.context(node));
+                }
+            }
             let (of_replicas, of_producer) = responses.split_at(nodes.len());
             if of_replicas.iter().any(|response| response.body["error"]["code"] == MISSING_BLOCK) {
                 self.counts(call).left_out += 1;
