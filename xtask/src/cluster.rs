@@ -132,7 +132,7 @@ fn run_with(options: &Options) -> Result<Run> {
     let load = Load::start(cluster.producer(), options);
     let mut comparison = match options.mode {
         // Its memory is compared with that of the replicas.
-        Mode::Compare => Comparison::with_unchecked_node(cluster.plain.rpc),
+        Mode::Compare => Comparison::with_uncompared_node(cluster.plain.rpc),
         Mode::Chaos | Mode::Soak => Comparison::default(),
     };
     let first_slot = final_slot(cluster.producer())?;

@@ -111,7 +111,7 @@ pub(crate) struct DueSnapshot {
 }
 
 impl Upkeep {
-    /// Starts no task yet. Rounds start at least `interval` apart.
+    /// Starts no task yet. Rounds start at least `interval` apart, except the first one of a term.
     pub(crate) fn new(interval: Duration, context: UpkeepContext) -> Self {
         Self {
             interval,

@@ -43,7 +43,7 @@ pub struct ReplicaConfig {
     pub retry_interval: Duration,
     /// Time between two attempts to read a damaged record, so that another server of the log can reply. Default: 0.7 s.
     pub reread_interval: Duration,
-    /// Time without a way to continue after which the replica reports the fault to the ingesters
+    /// Time without a way to continue, outages left out, after which the replica reports the fault to the ingesters
     /// ([`cluster_snapshot::fault_reports`]). Default: 30 s.
     pub report_delay: Duration,
     /// Time without a message after which the extent of the log is requested, and a newer generation. Default: 2 s.

@@ -7,8 +7,9 @@
 //! stores the newest state of each item, which is delivered as one message after all others. If the queue is still too
 //! full, it is emptied and closed with the reason.
 //! The messages of one subscription may be paused ([`Queue::pause_delivery`]), so that the connection can write
-//! something else before them. A pause moves no message while the queue is locked, except some for each that is taken
-//! (`cold_state`): with 16 MiB of short messages that would take milliseconds, for which the publisher would wait.
+//! something else before them. The publisher may wait for the lock, and to move 16 MiB of short messages takes
+//! milliseconds. So a pause moves whole buffers, and each message that is taken moves a bounded number of others
+//! (`cold_state`).
 //! The messages of a new subscription are held until its listener knows the id
 //! ([`Queue::hold`]). Both count like the others, which do not wait for them. A long message that is being written
 //! stays here ([`Queue::start_writing`]), so that its memory is freed as soon as the queue is evicted, even while the

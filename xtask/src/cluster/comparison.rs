@@ -68,9 +68,9 @@ pub(crate) struct Counts {
 /// The comparisons of a run.
 #[derive(Default)]
 pub(crate) struct Comparison {
-    /// A node that gets each request, too, so that its caches fill as those of the replicas. Its responses are not
+    /// A node that gets each request, too, so that its caches fill like those of the replicas. Its responses are not
     /// compared.
-    unchecked_node: Option<SocketAddr>,
+    uncompared_node: Option<SocketAddr>,
     methods: BTreeMap<&'static str, Counts>,
     examples: Vec<Value>,
     next_call: usize,
@@ -82,9 +82,9 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// A comparison whose requests are also sent to a node that is not compared.
-    pub(crate) fn with_unchecked_node(node: SocketAddr) -> Self {
-        Self { unchecked_node: Some(node), ..Self::default() }
+    /// Creates a comparison whose requests are also sent to a node that is not compared.
+    pub(crate) fn with_uncompared_node(node: SocketAddr) -> Self {
+        Self { uncompared_node: Some(node), ..Self::default() }
     }
 
     /// Compares some calls about the state, and the blocks that became final, until `end`. The producer may be down, or
@@ -265,7 +265,7 @@ impl Comparison {
                 }
             };
             // Without a slot to wait for: it may be behind the replicas.
-            if let Some(node) = self.unchecked_node
+            if let Some(node) = self.uncompared_node
                 && let Err(err) = exchange(node, &call.request(0))
             {
                 self.fail(&err.context(node));

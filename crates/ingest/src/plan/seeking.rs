@@ -1,6 +1,6 @@
 //! The search for the generation to follow: the chain of the newest snapshot, the newest generation, and its opening.
 //!
-//! Invariant: an ingester of another chain stops before it connects to the log.
+//! Invariant: an ingester of another chain stops before it opens a generation.
 //! Not here: the extent and the records of the generation (`recovering`), a new generation (`opening`).
 
 use super::phase::Phase;

@@ -1,4 +1,4 @@
-//! A log in memory whose questions are counted and fail at times, and whose readers stop or panic at a message.
+//! A log in memory whose requests are counted and fail at times, and whose readers stop or panic at a message.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

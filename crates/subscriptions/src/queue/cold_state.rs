@@ -3,8 +3,9 @@
 //!
 //! Shape: apart from the queue, which allocates it when it needs a part and frees it when all parts are empty. So the
 //! queue of an ordinary listener is small, and the publisher loads two cache lines of it.
-//! A pause: it starts and ends without moving a message. The messages from before it are sorted while others are taken,
-//! at most [`SORTED_MAX`] of them before the queue is unlocked, because the publisher may wait for the lock.
+//! A pause: its start and its end move whole buffers, and at most a few messages. The messages from before it are
+//! separated by subscription while others are taken, at most [`SORTED_MAX`] of them before the queue is unlocked,
+//! because the publisher may wait for the lock.
 //! Invariant: the messages of a subscription are, in order, in `PausedMessages::own`, in `earlier`, and in
 //! `PausedMessages::newer` if it is paused, or else in the queue. Those of another subscription are in
 //! `PausedMessages::others`, in `earlier`, and in the queue.

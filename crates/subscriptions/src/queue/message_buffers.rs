@@ -1,4 +1,4 @@
-//! Messages in several buffers, so that lists are joined without moving their messages.
+//! Messages in several buffers, so that joining long lists moves few messages.
 //!
 //! In: buffers, at either end. Out: their messages, those of the first buffer first.
 //! Bounds: those of the queue. Two buffers with up to [`COPIED_MAX`] messages together become one, so that there are
