@@ -145,8 +145,9 @@ pub(crate) fn state_calls(commitment: &str, addresses: &[String]) -> Vec<Call> {
     calls
 }
 
-/// Returns the calls about a final block, whose responses never change. `block` is the block in JSON.
-pub(crate) fn block_calls(slot: u64, block: &Value) -> Vec<Call> {
+/// Returns the calls about a final block, whose responses never change. `block` is the block in JSON, and `blocks` are
+/// the slots of the final blocks from [`SLOTS_BEFORE`] slots before it to its own.
+pub(crate) fn block_calls(slot: u64, block: &Value, blocks: &[u64]) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for (encoding, details) in
         [("json", "full"), ("base64", "full"), ("jsonParsed", "accounts"), ("json", "signatures")]
@@ -160,8 +161,12 @@ pub(crate) fn block_calls(slot: u64, block: &Value) -> Vec<Call> {
         ));
     }
     calls.push(method("getBlockTime", json!([slot])));
-    calls.push(method("getBlocks", json!([slot.saturating_sub(SLOTS_BEFORE), slot])));
-    calls.push(method("getBlocksWithLimit", json!([slot.saturating_sub(SLOTS_BEFORE), 5])));
+    let start = slot.saturating_sub(SLOTS_BEFORE);
+    calls.push(method("getBlocks", json!([start, slot])));
+    // A limit above their number includes later blocks, which may not be final on each node.
+    if !blocks.is_empty() {
+        calls.push(method("getBlocksWithLimit", json!([start, blocks.len()])));
+    }
     calls.push(route("GET /v1/blocks/{slot}", format!("/v1/blocks/{slot}")));
     let transactions = block["result"]["transactions"].as_array();
     for transaction in transactions.into_iter().flatten().rev().take(2) {
@@ -230,7 +235,7 @@ mod tests {
         let block = json!({"result": {"transactions": [{"transaction": {"signatures": ["s"]}}]}});
         let calls = [
             state_calls("processed", &addresses),
-            block_calls(9, &block),
+            block_calls(9, &block, &[4, 9]),
             changing_calls(
                 9,
                 &block,
@@ -241,6 +246,17 @@ mod tests {
         for call in calls.concat() {
             assert_eq!(NodeDifferences::get().own_reason(call.name()), None, "{call:?}");
         }
+    }
+
+    #[test]
+    fn a_list_of_blocks_with_a_limit_ends_at_the_block() {
+        let limited = |blocks: &[u64]| {
+            let calls = block_calls(9, &json!({}), blocks);
+            calls.into_iter().find(|call| call.name() == "getBlocksWithLimit")
+        };
+        // Slots 5 to 8 were skipped.
+        assert_eq!(limited(&[4, 9]), Some(method("getBlocksWithLimit", json!([4, 2]))));
+        assert_eq!(limited(&[]), None);
     }
 
     #[test]

@@ -209,7 +209,11 @@ impl Comparison {
             json_rpc::call(node, "getBlock", &json!([slot, options]))
         };
         let block = read("json")?;
-        for call in calls::block_calls(slot, &block) {
+        let start = slot.saturating_sub(SLOTS_BEFORE);
+        let blocks = json_rpc::call(node, "getBlocks", &json!([start, slot]))?;
+        let blocks = blocks["result"].as_array().map(|it| it.iter().filter_map(Value::as_u64));
+        let blocks: Vec<u64> = blocks.into_iter().flatten().collect();
+        for call in calls::block_calls(slot, &block, &blocks) {
             self.compare_call(nodes, producer, &call, Subject::FinalBlock);
         }
         if block["error"].is_null() {
