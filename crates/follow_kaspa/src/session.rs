@@ -248,7 +248,7 @@ impl<'a> Session<'a> {
         } else {
             self.request_merged_blocks(&virtual_parents, sink).await?
         };
-        self.context.writer.send(WriterMessage::SeedVirtual { daa_score, merged }).await
+        self.context.writer.seed_virtual(daa_score, merged).await
     }
 
     /// Counts the templates in a row that are of the same virtual block.

@@ -144,10 +144,13 @@ impl Writer {
                 self.chain.join_virtual();
                 self.is_changed = true;
             }
-            WriterMessage::SeedVirtual { daa_score, merged } => {
+            WriterMessage::SeedVirtual { daa_score, merged, reply } => {
                 self.chain.announce_virtual_daa_score(daa_score);
                 self.chain.seed_virtual(merged.as_slice(), daa_score);
+                drop(merged);
                 self.is_changed = true;
+                // The session may have ended.
+                let _ = reply.send(());
             }
             WriterMessage::CheckTemplate { template, reply } => {
                 self.chain.check_template(&template);

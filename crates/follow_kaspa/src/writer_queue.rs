@@ -37,8 +37,8 @@ pub(crate) enum WriterMessage {
     RecentBlocks { reply: oneshot::Sender<Vec<Hash>> },
     /// The session has subscribed to all changes of UTXOs.
     JoinVirtual,
-    /// The blocks that the virtual block merges.
-    SeedVirtual { daa_score: u64, merged: MergedBlocks },
+    /// The blocks that the virtual block merges. The session waits until they are applied.
+    SeedVirtual { daa_score: u64, merged: MergedBlocks, reply: oneshot::Sender<()> },
     /// A block template of the source.
     CheckTemplate { template: Box<BlockTemplate>, reply: oneshot::Sender<VirtualMode> },
     /// UTXOs of the virtual state changed.
@@ -213,6 +213,16 @@ impl WriterHandle {
         merged
     }
 
+    /// Sends the blocks that the virtual block merges, and waits until they are applied, so the queue has those of one
+    /// virtual block at most.
+    pub(crate) async fn seed_virtual(
+        &self,
+        daa_score: u64,
+        merged: MergedBlocks,
+    ) -> Result<(), SourceError> {
+        self.request(|reply| WriterMessage::SeedVirtual { daa_score, merged, reply }).await
+    }
+
     /// Waits until the bytes of a message fit into the queue. One that is longer than the queue takes all of it.
     pub(crate) async fn permit(&self, bytes: usize) -> Result<OwnedSemaphorePermit, SourceError> {
         let permits = bytes.div_ceil(PERMIT_BYTES).clamp(1, self.usage.permits_max);
@@ -257,6 +267,26 @@ mod tests {
         assert_eq!(usage.merged_bytes(), 0);
         // The sink is stored in any case.
         assert_eq!(handle.count_merged(block(MERGED_BYTES_MAX)).as_slice().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_sender_of_merged_blocks_waits_until_they_are_applied() {
+        let usage = Arc::new(QueueUsage::new(&ConnectionConfig::default()));
+        let (handle, mut receiver) = writer_channel(Arc::clone(&usage));
+        let mut sent = std::pin::pin!(handle.seed_virtual(1, handle.count_merged(block(0))));
+        let message = tokio::select! {
+            biased;
+            _ = &mut sent => panic!("the writer has not applied them"),
+            message = receiver.recv() => message,
+        };
+        let Some(WriterMessage::SeedVirtual { merged, reply, .. }) = message else {
+            panic!("another message")
+        };
+        assert_ne!(usage.merged_bytes(), 0);
+        drop(merged);
+        assert!(reply.send(()).is_ok(), "the sender waits");
+        assert!(sent.await.is_ok());
+        assert_eq!(usage.merged_bytes(), 0);
     }
 
     #[tokio::test]

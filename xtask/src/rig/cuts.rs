@@ -46,9 +46,10 @@ impl Wire {
     }
 }
 
-/// A connection that acknowledges received bytes at once. A server without `TCP_NODELAY`, such as kaspad, sends its next
-/// short message only then, and the system may delay an acknowledgement by 40 ms. The option lasts until the system
-/// delays one, so it is set after each read, as on Hydrant's own connections (`http_client`). A failure only delays messages.
+/// A connection that acknowledges received bytes at once. A server without `TCP_NODELAY`, such as kaspad, sends its
+/// next short message only then, and the system may delay an acknowledgement by 40 ms. The option lasts until the system
+/// delays one, so it is set after each read, as on Hydrant's own connections (`http_client`). A failure only
+/// delays messages.
 struct QuickAckSocket(TcpStream);
 
 impl Read for QuickAckSocket {
