@@ -38,8 +38,8 @@ pub(super) struct ComparedBlocks {
     compared_after: u64,
     /// Blocks of other ingesters that the own ledger does not have yet, or cannot be compared with.
     uncompared: BTreeSet<u64>,
-    /// With the slots of the blocks, as far as they are known.
-    different: BTreeMap<u64, Option<Slot>>,
+    /// Blocks that differ, with their slots.
+    different: BTreeMap<u64, Slot>,
 }
 
 impl ComparedBlocks {
@@ -61,8 +61,8 @@ impl ComparedBlocks {
         self.uncompared.insert(position);
     }
 
-    /// Notes the comparison of a block.
-    pub(super) fn note_comparison(&mut self, position: u64, is_equal: bool) {
+    /// Notes the comparison of the block of a slot.
+    pub(super) fn note_comparison(&mut self, position: u64, slot: Slot, is_equal: bool) {
         self.uncompared.remove(&position);
         if is_equal || position <= self.snapshot {
             return;
@@ -70,19 +70,12 @@ impl ComparedBlocks {
         if self.different.len() >= BLOCKS_MAX {
             self.different.pop_last();
         }
-        self.different.entry(position).or_default();
+        self.different.insert(position, slot);
     }
 
-    /// Notes the slot of a block that differs.
-    pub(super) fn set_slot(&mut self, position: u64, slot: Slot) {
-        if let Some(known) = self.different.get_mut(&position) {
-            *known = Some(slot);
-        }
-    }
-
-    /// Returns the slot of the first block up to a message that differs.
+    /// Returns the slot of the oldest block up to a message that differs.
     pub(super) fn find_slot(&self, sequence: u64) -> Option<Slot> {
-        self.different.range(..=sequence).next().and_then(|(_, slot)| *slot)
+        self.different.range(..=sequence).next().map(|(_, slot)| *slot)
     }
 
     /// Notes a snapshot of a block of a generation.
@@ -93,8 +86,9 @@ impl ComparedBlocks {
         }
     }
 
-    /// Compares the blocks that a replica may have refused which has read up to a message, and up to a record.
-    pub(super) fn compare_up_to(&self, sequence: u64, record: u64) -> Comparison {
+    /// Returns the comparison of the blocks that a replica may have refused, by the last message and the last record that
+    /// it has read.
+    pub(super) fn find_comparison(&self, sequence: u64, record: u64) -> Comparison {
         if self.different.range(..=sequence).next().is_some() {
             return Comparison::Different;
         }
@@ -115,51 +109,53 @@ mod tests {
     fn a_difference_lasts_until_there_is_a_snapshot_behind_it() {
         let mut compared = ComparedBlocks::default();
         compared.start_after_record(3, 10);
-        compared.note_comparison(20, false);
-        compared.note_comparison(40, false);
-        assert_eq!(compared.compare_up_to(19, 10_000), Comparison::Equal);
-        assert_eq!(compared.compare_up_to(20, 0), Comparison::Different);
+        compared.note_comparison(20, 5, false);
+        compared.note_comparison(40, 6, false);
+        assert_eq!(compared.find_comparison(19, 10_000), Comparison::Equal);
+        assert_eq!(compared.find_comparison(20, 0), Comparison::Different);
+        assert_eq!((compared.find_slot(19), compared.find_slot(50)), (None, Some(5)));
         // The ingester reads the generation again.
         compared.start_after_record(3, 10);
         compared.note_snapshot(2, 100);
-        assert_eq!(compared.compare_up_to(20, 0), Comparison::Different);
+        assert_eq!(compared.find_comparison(20, 0), Comparison::Different);
         compared.note_snapshot(3, 30);
-        assert_eq!(compared.compare_up_to(39, 10_000), Comparison::Equal);
-        assert_eq!(compared.compare_up_to(40, 0), Comparison::Different);
+        assert_eq!(compared.find_comparison(39, 10_000), Comparison::Equal);
+        assert_eq!(compared.find_comparison(40, 0), Comparison::Different);
+        assert_eq!(compared.find_slot(50), Some(6));
         compared.note_snapshot(3, 50);
         // An own block that is late.
-        compared.note_comparison(45, false);
-        assert_eq!(compared.compare_up_to(u64::MAX, 10_000), Comparison::Equal);
-        compared.note_comparison(60, false);
+        compared.note_comparison(45, 7, false);
+        assert_eq!(compared.find_comparison(u64::MAX, 10_000), Comparison::Equal);
+        compared.note_comparison(60, 8, false);
         compared.start_after_record(4, 10);
-        assert_eq!(compared.compare_up_to(u64::MAX, 10_000), Comparison::Equal);
+        assert_eq!(compared.find_comparison(u64::MAX, 10_000), Comparison::Equal);
     }
 
     #[test]
     fn blocks_are_equal_only_if_all_that_a_replica_may_refuse_were_compared() {
         let mut compared = ComparedBlocks::default();
         compared.start_after_record(0, 1_000);
-        assert_eq!(compared.compare_up_to(50, 1_000 + QUEUED_RECORDS_MAX), Comparison::Unknown);
-        assert_eq!(compared.compare_up_to(50, 1_001 + QUEUED_RECORDS_MAX), Comparison::Equal);
+        assert_eq!(compared.find_comparison(50, 1_000 + QUEUED_RECORDS_MAX), Comparison::Unknown);
+        assert_eq!(compared.find_comparison(50, 1_001 + QUEUED_RECORDS_MAX), Comparison::Equal);
         compared.note_block(50, 3_000);
-        assert_eq!(compared.compare_up_to(49, 5_000), Comparison::Equal);
-        assert_eq!(compared.compare_up_to(50, 5_000), Comparison::Unknown);
-        compared.note_comparison(50, true);
-        assert_eq!(compared.compare_up_to(50, 5_000), Comparison::Equal);
+        assert_eq!(compared.find_comparison(49, 5_000), Comparison::Equal);
+        assert_eq!(compared.find_comparison(50, 5_000), Comparison::Unknown);
+        compared.note_comparison(50, 9, true);
+        assert_eq!(compared.find_comparison(50, 5_000), Comparison::Equal);
         for block in 0..=BLOCKS_MAX as u64 {
             compared.note_block(100 + block, 4_000 + block);
         }
         assert!(compared.uncompared.len() <= BLOCKS_MAX);
-        assert_eq!(compared.compare_up_to(99, 5_000), Comparison::Unknown);
+        assert_eq!(compared.find_comparison(99, 5_000), Comparison::Unknown);
     }
 
     #[test]
     fn differences_of_every_block_have_a_bound_and_the_oldest_stays() {
         let mut compared = ComparedBlocks::default();
         compared.start_after_record(0, 0);
-        (1..=2 * BLOCKS_MAX as u64).for_each(|at| compared.note_comparison(at, false));
+        (1..=2 * BLOCKS_MAX as u64).for_each(|at| compared.note_comparison(at, at, false));
         assert_eq!(compared.different.len(), BLOCKS_MAX);
-        assert_eq!(compared.compare_up_to(1, u64::MAX), Comparison::Different);
-        assert_eq!(compared.compare_up_to(u64::MAX, u64::MAX), Comparison::Different);
+        assert_eq!(compared.find_comparison(1, u64::MAX), Comparison::Different);
+        assert_eq!(compared.find_comparison(u64::MAX, u64::MAX), Comparison::Different);
     }
 }

@@ -34,11 +34,11 @@ impl Plan {
         };
         let (Some(in_log), Some(own)) = (in_log.digests, own.digests()) else { return };
         let slot = key.slot;
-        self.compared_blocks.note_comparison(difference.position, in_log.state == own.state);
-        if in_log.state != own.state {
+        let is_equal = in_log.state == own.state;
+        self.compared_blocks.note_comparison(difference.position, slot, is_equal);
+        if !is_equal {
             self.counters.state_disagreements += 1;
             self.notices.push(Notice::Disagrees { slot, what: "state" });
-            self.compared_blocks.set_slot(difference.position, slot);
             if !self.is_leader() {
                 // The leader cannot find a fault of its own blocks. The oldest one is enough.
                 self.difference = self.difference.or(Some(difference));

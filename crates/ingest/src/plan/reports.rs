@@ -43,13 +43,9 @@ impl Plan {
     }
 
     /// Returns the slot of the block that differs, or else the newest slot that the replica had read.
-    fn find_reported_slot(&mut self, report: &FaultReport, outcome: ReportOutcome) -> Slot {
+    fn find_reported_slot(&self, report: &FaultReport, outcome: ReportOutcome) -> Slot {
         let FaultReport { sequence, slot, .. } = *report;
         match outcome {
-            ReportOutcome::Disagreement => {
-                self.compared_blocks.set_slot(sequence.saturating_add(1), slot);
-                slot
-            }
             ReportOutcome::Different => self.compared_blocks.find_slot(sequence).unwrap_or(slot),
             _ => slot,
         }
@@ -57,9 +53,9 @@ impl Plan {
 
     /// Returns the outcome of a report, or `None` if it is not known yet.
     fn find_outcome(&mut self, checked: &CheckedReport, now: Now) -> Option<ReportOutcome> {
-        let FaultReport { sequence, what, .. } = &checked.report;
+        let FaultReport { sequence, slot, what, .. } = &checked.report;
         if checked.is_difference() {
-            self.compared_blocks.note_comparison(sequence.saturating_add(1), false);
+            self.compared_blocks.note_comparison(sequence.saturating_add(1), *slot, false);
             return Some(ReportOutcome::Disagreement);
         }
         match FaultScope::from_fault(what) {
@@ -93,7 +89,7 @@ impl Plan {
     fn check_content(&mut self, report: &FaultReport) -> ReportOutcome {
         let newest = self.followed_log().map_or(0, |log| log.record);
         let FaultReport { sequence, record, .. } = *report;
-        match self.compared_blocks.compare_up_to(sequence, record.min(newest)) {
+        match self.compared_blocks.find_comparison(sequence, record.min(newest)) {
             Comparison::Different => {
                 self.reports.need_snapshot(sequence);
                 ReportOutcome::Different
