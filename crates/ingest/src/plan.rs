@@ -156,7 +156,7 @@ impl Plan {
         Self {
             config,
             own,
-            phase: Phase::Starting,
+            phase: Phase::CheckingLog,
             is_busy: false,
             retry_at: Duration::ZERO,
             last_number: 0,
@@ -211,8 +211,8 @@ impl Plan {
             return Action::Wait(Some(self.retry_at));
         }
         let action = match &self.phase {
-            Phase::Starting => Action::CheckLog,
-            Phase::Unchecked => Action::CheckChain,
+            Phase::CheckingLog => Action::CheckLog,
+            Phase::CheckingChain => Action::CheckChain,
             Phase::Seeking => Action::FindGeneration,
             Phase::Connecting { generation } => Action::OpenGeneration(*generation),
             Phase::Measuring { .. } => Action::ReadTail,
@@ -222,10 +222,10 @@ impl Plan {
             Phase::Stopped => Action::Stop,
         };
         self.is_busy = !matches!(action, Action::Wait(_) | Action::Stop);
-        // These are operations on the own ledger and on the store of snapshots.
-        let is_elsewhere =
-            matches!(action, Action::CheckChain | Action::RetainView | Action::WriteSnapshot(_));
-        if self.is_busy && !is_elsewhere {
+        // Operations on the own ledger and on the store of snapshots are not operations on the log.
+        let is_on_log =
+            !matches!(action, Action::CheckChain | Action::RetainView | Action::WriteSnapshot(_));
+        if self.is_busy && is_on_log {
             self.silence.start_operation(now.elapsed);
         }
         action
@@ -303,7 +303,7 @@ impl Plan {
     fn handle_outcome(&mut self, outcome: Outcome, now: Now) {
         match outcome {
             Outcome::LogChecked(result) => self.end_log_check(result, now),
-            Outcome::ChainChecked(result) => self.end_check(result, now),
+            Outcome::ChainChecked(result) => self.end_chain_check(result, now),
             Outcome::GenerationFound(result) => self.end_search(result, now),
             Outcome::GenerationOpened(result) => self.end_connection(result, now),
             Outcome::TailRead(result) => self.end_measurement(result, now),

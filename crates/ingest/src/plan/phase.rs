@@ -18,10 +18,10 @@ pub(super) const RECORDS_MAX: usize = 256;
 
 /// The step that an ingester has reached.
 pub(super) enum Phase {
-    /// Whether the log loses acknowledged messages is not known.
-    Starting,
-    /// The chain of the newest snapshot is not compared yet.
-    Unchecked,
+    /// The log is checked: it must not lose acknowledged messages.
+    CheckingLog,
+    /// The chain of the newest snapshot is compared with the own one.
+    CheckingChain,
     /// The newest generation is not known.
     Seeking,
     /// The newest generation is not open.

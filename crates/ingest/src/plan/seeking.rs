@@ -9,12 +9,12 @@ use super::{FoundSnapshots, Now, Plan};
 impl Plan {
     pub(super) fn end_log_check(&mut self, result: Result<(), ()>, now: Now) {
         match result {
-            Ok(()) => self.phase = Phase::Unchecked,
+            Ok(()) => self.phase = Phase::CheckingChain,
             Err(()) => self.delay(now),
         }
     }
 
-    pub(super) fn end_check(&mut self, result: Result<Option<FoundSnapshots>, ()>, now: Now) {
+    pub(super) fn end_chain_check(&mut self, result: Result<Option<FoundSnapshots>, ()>, now: Now) {
         let own = self.config.genesis_hash;
         let Ok(snapshots) = result else { return self.delay(now) };
         let other = snapshots.map(|it| it.genesis_hash).filter(|found| *found != own);
