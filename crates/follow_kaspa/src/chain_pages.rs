@@ -74,7 +74,7 @@ impl Session<'_> {
         loop {
             let error = match self.request_page(start).await? {
                 PageReply::Page(structure) => {
-                    let page = self.context.writer.count_page(structure);
+                    let page = self.context.writer.new_received_page(structure);
                     let apply = |reply| WriterMessage::ApplyPage { start, page, reply };
                     return self.context.writer.request(apply).await?;
                 }

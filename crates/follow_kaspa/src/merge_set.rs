@@ -31,7 +31,7 @@ impl Session<'_> {
         known.extend(&sink.merge_set);
         known.insert(sink.block.hash);
         let mut open = VecDeque::from(virtual_parents.to_vec());
-        let mut merged = self.context.writer.count_merged(sink.block);
+        let mut merged = self.context.writer.new_merged_blocks(sink.block);
         while let Some(hash) = open.pop_front() {
             if merged.others_len() == MERGED_MAX {
                 break;

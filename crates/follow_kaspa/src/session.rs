@@ -244,7 +244,7 @@ impl<'a> Session<'a> {
         }
         let sink = self.request_block(sink).await?;
         let merged = if is_only_parent {
-            self.context.writer.count_merged(sink.block)
+            self.context.writer.new_merged_blocks(sink.block)
         } else {
             self.request_merged_blocks(&virtual_parents, sink).await?
         };

@@ -198,14 +198,14 @@ impl WriterHandle {
         result.await.map_err(|_| SourceError::WriterEnded)
     }
 
-    /// Counts the bytes of a page.
-    pub(crate) fn count_page(&self, structure: Bytes) -> ReceivedPage {
+    /// Creates a page from its encoded structure, and counts its bytes.
+    pub(crate) fn new_received_page(&self, structure: Bytes) -> ReceivedPage {
         self.usage.page_bytes.fetch_add(structure.len(), Ordering::Relaxed);
         ReceivedPage { structure, usage: Arc::clone(&self.usage) }
     }
 
-    /// Counts the bytes of the sink, and of the blocks that are added to it.
-    pub(crate) fn count_merged(&self, sink: Block) -> MergedBlocks {
+    /// Creates the merged blocks with the sink alone, and counts its bytes. Those of added blocks are counted as well.
+    pub(crate) fn new_merged_blocks(&self, sink: Block) -> MergedBlocks {
         let usage = Arc::clone(&self.usage);
         let mut merged = MergedBlocks { blocks: Vec::new(), bytes: 0, usage };
         let bytes = sink.memory_bytes();
@@ -254,7 +254,7 @@ mod tests {
     fn merged_blocks_are_counted_and_bounded_as_they_are_in_memory() {
         let usage = Arc::new(QueueUsage::new(&ConnectionConfig::default()));
         let (handle, _receiver) = writer_channel(Arc::clone(&usage));
-        let mut merged = handle.count_merged(block(0));
+        let mut merged = handle.new_merged_blocks(block(0));
         let third = MERGED_BYTES_MAX / 3;
         assert!(merged.add(block(third)) && merged.add(block(third)));
         assert!(!merged.add(block(third)), "the sink takes some bytes as well");
@@ -266,14 +266,14 @@ mod tests {
         drop(merged);
         assert_eq!(usage.merged_bytes(), 0);
         // The sink is stored in any case.
-        assert_eq!(handle.count_merged(block(MERGED_BYTES_MAX)).as_slice().len(), 1);
+        assert_eq!(handle.new_merged_blocks(block(MERGED_BYTES_MAX)).as_slice().len(), 1);
     }
 
     #[tokio::test]
     async fn a_sender_of_merged_blocks_waits_until_they_are_applied() {
         let usage = Arc::new(QueueUsage::new(&ConnectionConfig::default()));
         let (handle, mut receiver) = writer_channel(Arc::clone(&usage));
-        let mut sent = std::pin::pin!(handle.seed_virtual(1, handle.count_merged(block(0))));
+        let mut sent = std::pin::pin!(handle.seed_virtual(1, handle.new_merged_blocks(block(0))));
         let message = tokio::select! {
             biased;
             _ = &mut sent => panic!("the writer has not applied them"),
@@ -294,7 +294,7 @@ mod tests {
         let usage = Arc::new(QueueUsage::new(&ConnectionConfig::default()));
         let (handle, _receiver) = writer_channel(Arc::clone(&usage));
         let permit = handle.permit(10_000).await.expect("room");
-        let page = handle.count_page(Bytes::from(vec![0; 5_000]));
+        let page = handle.new_received_page(Bytes::from(vec![0; 5_000]));
         assert_eq!((usage.queue_bytes(), usage.page_bytes()), (10 * PERMIT_BYTES, 5_000));
         assert_eq!(page.structure().len(), 5_000);
         drop((permit, page));
