@@ -23,6 +23,7 @@ mod cold_state;
 mod message_buffers;
 mod queue_state;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -160,7 +161,7 @@ impl<M: Message> Queue<M> {
     }
 
     pub(crate) fn pop(&self) -> Next<M, M::Conflated> {
-        self.pop_with(|inner| Some(inner.take_entry()))
+        self.pop_with(|inner| ControlFlow::Break(inner.take_entry()))
     }
 
     /// As [`Self::pop`], except conflated messages and those of the paused subscription.
@@ -168,17 +169,17 @@ impl<M: Message> Queue<M> {
         self.pop_with(QueueState::take_message)
     }
 
-    /// Removes an entry. `take` is repeated until it returns one, and the publisher may lock the queue in between.
+    /// Removes an entry. `take` is repeated while it returns `Continue`; the publisher may lock the queue in between.
     fn pop_with(
         &self,
-        take: impl Fn(&mut QueueState<M>) -> Option<Next<M, M::Conflated>>,
+        take: impl Fn(&mut QueueState<M>) -> ControlFlow<Next<M, M::Conflated>>,
     ) -> Next<M, M::Conflated> {
         let mut inner = self.inner.lock();
         let next = loop {
             if let Some(reason) = inner.closed {
                 return Next::Closed(reason);
             }
-            if let Some(next) = take(&mut inner) {
+            if let ControlFlow::Break(next) = take(&mut inner) {
                 break next;
             }
             MutexGuard::bump(&mut inner);

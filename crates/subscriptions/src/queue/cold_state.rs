@@ -3,15 +3,16 @@
 //!
 //! Shape: apart from the queue, which allocates it when it needs a part and frees it when all parts are empty. So the
 //! queue of an ordinary listener is small, and the publisher loads two cache lines of it.
-//! A pause: its start and its end move whole buffers, and at most a few messages. The messages from before it are
-//! separated by subscription while others are taken, at most [`SORTED_MAX`] of them before the queue is unlocked,
-//! because the publisher may wait for the lock.
-//! Invariant: the messages of a subscription are, in order, in `PausedMessages::own`, in `earlier`, and in
-//! `PausedMessages::newer` if it is paused, or else in the queue. Those of another subscription are in
-//! `PausedMessages::others`, in `earlier`, and in the queue.
+//! A pause: its start and its end move whole buffers, and at most a few messages. The messages from before it are split
+//! into those of the paused subscription and the others while messages are taken, at most [`SPLIT_MAX`] of them before
+//! the queue is unlocked, because the publisher may wait for the lock.
+//! Invariant: the messages of a subscription are, in order, in `Pause::own`, in `earlier`, and in `Pause::newer` if it
+//! is paused, or else in the queue. Those of another subscription are in `Pause::others`, in `earlier`, and in the
+//! queue.
 //! Not here: the bytes and the bounds of the whole queue (`queue`).
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
 
 use foldhash::HashMap;
 
@@ -20,15 +21,15 @@ use crate::delivery::{Conflated, Delivery, Hold, Message};
 use crate::filter::Position;
 use crate::ids::SubscriptionId;
 
-/// Messages that are sorted by a pause while the queue stays locked: some microseconds. With a larger value the
-/// publisher waits longer; a smaller one unlocks more often.
-pub(super) const SORTED_MAX: usize = 64;
+/// Messages that a pause splits while the queue stays locked: some microseconds. With a larger value the publisher
+/// waits longer; a smaller one unlocks more often.
+pub(super) const SPLIT_MAX: usize = 64;
 
 pub(super) struct ColdState<M: Message> {
     /// The message that is being written.
     pub(super) writing: Option<M>,
-    /// The subscription that is paused.
-    paused: Option<PausedMessages<M>>,
+    /// The pause of a subscription. At most one is paused.
+    pause: Option<Pause<M>>,
     /// Messages from before the start or the end of a pause. They come before those of the queue.
     earlier: MessageBuffers<M>,
     conflated: BTreeMap<SubscriptionId, Conflated<M::Conflated>>,
@@ -42,8 +43,8 @@ pub(super) struct ColdState<M: Message> {
     new_holds: Vec<Hold>,
 }
 
-/// The pause of a subscription, and the messages that were sorted since its start.
-struct PausedMessages<M> {
+/// The pause of a subscription, and the messages that were split since its start.
+struct Pause<M> {
     subscription: SubscriptionId,
     /// Its messages from before the pause.
     own: VecDeque<Delivery<M>>,
@@ -51,15 +52,6 @@ struct PausedMessages<M> {
     others: VecDeque<Delivery<M>>,
     /// Its messages since the start of the pause.
     newer: VecDeque<Delivery<M>>,
-}
-
-/// The result of a search for a message. A long search has several parts, and the queue may be unlocked after each.
-pub(super) enum Found<M> {
-    Message(Delivery<M>),
-    /// There is none.
-    Nothing,
-    /// The search must continue with its next part.
-    Unfinished,
 }
 
 /// The messages of a subscription that is on hold. They are not conflated: only sets conflate, which are never on hold.
@@ -73,7 +65,7 @@ impl<M: Message> ColdState<M> {
     pub(super) fn new() -> Self {
         Self {
             writing: None,
-            paused: None,
+            pause: None,
             earlier: MessageBuffers::new(),
             conflated: BTreeMap::new(),
             conflated_bytes: 0,
@@ -86,7 +78,7 @@ impl<M: Message> ColdState<M> {
     /// Whether all parts are empty.
     pub(super) fn is_unused(&self) -> bool {
         self.writing.is_none()
-            && self.paused.is_none()
+            && self.pause.is_none()
             && self.earlier.is_empty()
             && self.conflated.is_empty()
             && self.holds.is_empty()
@@ -104,7 +96,7 @@ impl<M: Message> ColdState<M> {
     pub(super) fn body_memory(&self) -> usize {
         let held = self.holds.values().flat_map(|held| &held.messages);
         let held: usize = held.map(|delivery| delivery.body.memory()).sum();
-        let paused = self.paused.iter().flat_map(PausedMessages::iter).chain(self.earlier.iter());
+        let paused = self.pause.iter().flat_map(Pause::iter).chain(self.earlier.iter());
         let paused: usize = paused.map(|delivery| delivery.body.memory()).sum();
         held + paused + self.writing.as_ref().map_or(0, Message::memory)
     }
@@ -146,26 +138,26 @@ impl<M: Message> ColdState<M> {
 
     /// Number of messages that are on hold, paused, or from before a pause.
     pub(super) fn messages_count(&self) -> usize {
-        let paused = self.paused.as_ref().map_or(0, PausedMessages::len);
+        let paused = self.pause.as_ref().map_or(0, Pause::len);
         self.held_count + self.earlier.len() + paused
     }
 
     /// Whether a message that is not in the queue is known to be neither paused nor on hold.
     pub(super) fn has_unpaused(&self) -> bool {
-        match &self.paused {
-            Some(paused) => !paused.others.is_empty(),
+        match &self.pause {
+            Some(pause) => !pause.others.is_empty(),
             None => self.has_earlier(),
         }
     }
 
-    /// Whether there are messages from before a pause that are not sorted.
+    /// Whether there are messages from before a pause that are not split.
     pub(super) fn has_earlier(&self) -> bool {
         !self.earlier.is_empty()
     }
 
     /// Whether a subscription is paused.
     pub(super) fn is_paused(&self, subscription: SubscriptionId) -> bool {
-        self.paused.as_ref().is_some_and(|paused| paused.subscription == subscription)
+        self.pause.as_ref().is_some_and(|pause| pause.subscription == subscription)
     }
 
     /// Pauses a subscription. No other is paused. `queued` are all messages of the queue. Cost: O(1).
@@ -175,7 +167,7 @@ impl<M: Message> ColdState<M> {
         queued: VecDeque<Delivery<M>>,
     ) {
         self.earlier.append(queued);
-        self.paused = Some(PausedMessages {
+        self.pause = Some(Pause {
             subscription,
             own: VecDeque::new(),
             others: VecDeque::new(),
@@ -185,10 +177,10 @@ impl<M: Message> ColdState<M> {
 
     /// Ends the pause, if there is one. Its messages come before those of the queue. Cost: O(1).
     pub(super) fn end_pause(&mut self) {
-        let Some(paused) = self.paused.take() else { return };
-        self.earlier.prepend(paused.others);
-        self.earlier.prepend(paused.own);
-        self.earlier.append(paused.newer);
+        let Some(pause) = self.pause.take() else { return };
+        self.earlier.prepend(pause.others);
+        self.earlier.prepend(pause.own);
+        self.earlier.append(pause.newer);
     }
 
     /// The newest messages of a subscription, if it is paused.
@@ -196,53 +188,54 @@ impl<M: Message> ColdState<M> {
         &mut self,
         subscription: SubscriptionId,
     ) -> Option<&mut VecDeque<Delivery<M>>> {
-        let paused = self.paused.as_mut().filter(|paused| paused.subscription == subscription)?;
-        Some(&mut paused.newer)
+        let pause = self.pause.as_mut().filter(|pause| pause.subscription == subscription)?;
+        Some(&mut pause.newer)
     }
 
     /// Removes the first message from before those of the queue, paused or not.
     pub(super) fn take_first(&mut self) -> Option<Delivery<M>> {
-        let Some(paused) = &mut self.paused else { return self.earlier.pop_front() };
-        let sorted = paused.own.pop_front().or_else(|| paused.others.pop_front());
-        sorted.or_else(|| self.earlier.pop_front()).or_else(|| paused.newer.pop_front())
+        let Some(pause) = &mut self.pause else { return self.earlier.pop_front() };
+        let split = pause.own.pop_front().or_else(|| pause.others.pop_front());
+        split.or_else(|| self.earlier.pop_front()).or_else(|| pause.newer.pop_front())
     }
 
-    /// Removes the first message from before those of the queue that is not paused.
-    pub(super) fn take_unpaused(&mut self) -> Found<M> {
-        let Some(paused) = &mut self.paused else {
-            return self.earlier.pop_front().map_or(Found::Nothing, Found::Message);
+    /// Removes the first message from before those of the queue that is not paused. `Continue` after [`SPLIT_MAX`]
+    /// messages: the search is not finished, and the queue may be unlocked before it continues.
+    pub(super) fn take_unpaused(&mut self) -> ControlFlow<Option<Delivery<M>>> {
+        let Some(pause) = &mut self.pause else {
+            return ControlFlow::Break(self.earlier.pop_front());
         };
-        if let Some(delivery) = paused.others.pop_front() {
-            return Found::Message(delivery);
+        if let Some(delivery) = pause.others.pop_front() {
+            return ControlFlow::Break(Some(delivery));
         }
-        for _ in 0..SORTED_MAX {
-            let Some(delivery) = self.earlier.pop_front() else { return Found::Nothing };
-            if delivery.subscription != paused.subscription {
-                return Found::Message(delivery);
+        for _ in 0..SPLIT_MAX {
+            let Some(delivery) = self.earlier.pop_front() else { return ControlFlow::Break(None) };
+            if delivery.subscription != pause.subscription {
+                return ControlFlow::Break(Some(delivery));
             }
-            paused.own.push_back(delivery);
+            pause.own.push_back(delivery);
         }
-        Found::Unfinished
+        ControlFlow::Continue(())
     }
 
-    /// Removes the oldest message of the paused subscription, if it was published up to a position.
-    pub(super) fn take_paused(&mut self, until: Position) -> Found<M> {
-        let Some(paused) = &mut self.paused else { return Found::Nothing };
-        let mut sorted_count = 0;
-        while paused.own.is_empty()
+    /// Removes the oldest message of the paused subscription, if it was published up to a position. `Continue`: as in
+    /// [`Self::take_unpaused`].
+    pub(super) fn take_paused(&mut self, until: Position) -> ControlFlow<Option<Delivery<M>>> {
+        let Some(pause) = &mut self.pause else { return ControlFlow::Break(None) };
+        let mut split_count = 0;
+        while pause.own.is_empty()
             && let Some(delivery) = self.earlier.pop_front()
         {
-            let is_own = delivery.subscription == paused.subscription;
-            let sorted = if is_own { &mut paused.own } else { &mut paused.others };
-            sorted.push_back(delivery);
-            sorted_count += 1;
-            if sorted_count == SORTED_MAX {
-                return Found::Unfinished;
+            let is_own = delivery.subscription == pause.subscription;
+            let buffer = if is_own { &mut pause.own } else { &mut pause.others };
+            buffer.push_back(delivery);
+            split_count += 1;
+            if split_count == SPLIT_MAX {
+                return ControlFlow::Continue(());
             }
         }
-        let oldest = if paused.own.is_empty() { &mut paused.newer } else { &mut paused.own };
-        let taken = oldest.pop_front_if(|delivery| delivery.at <= until);
-        taken.map_or(Found::Nothing, Found::Message)
+        let oldest = if pause.own.is_empty() { &mut pause.newer } else { &mut pause.own };
+        ControlFlow::Break(oldest.pop_front_if(|delivery| delivery.at <= until))
     }
 
     /// Removes the first message from before those of the queue that matches. No subscription that matches is paused.
@@ -251,10 +244,10 @@ impl<M: Message> ColdState<M> {
         &mut self,
         is_next: impl Fn(&Delivery<M>) -> bool,
     ) -> Option<Delivery<M>> {
-        if let Some(paused) = &mut self.paused
-            && let Some(index) = paused.others.iter().position(&is_next)
+        if let Some(pause) = &mut self.pause
+            && let Some(index) = pause.others.iter().position(&is_next)
         {
-            return paused.others.remove(index);
+            return pause.others.remove(index);
         }
         self.earlier.remove_first(is_next)
     }
@@ -266,13 +259,13 @@ impl<M: Message> ColdState<M> {
         to: &mut VecDeque<Delivery<M>>,
         is_extracted: impl Fn(&Delivery<M>) -> bool,
     ) {
-        if let Some(paused) = &mut self.paused {
-            extract(&mut paused.own, to, &is_extracted);
-            extract(&mut paused.others, to, &is_extracted);
+        if let Some(pause) = &mut self.pause {
+            extract(&mut pause.own, to, &is_extracted);
+            extract(&mut pause.others, to, &is_extracted);
         }
         self.earlier.extract(to, &is_extracted);
-        if let Some(paused) = &mut self.paused {
-            extract(&mut paused.newer, to, &is_extracted);
+        if let Some(pause) = &mut self.pause {
+            extract(&mut pause.newer, to, &is_extracted);
         }
     }
 
@@ -337,7 +330,7 @@ impl<M: Message> ColdState<M> {
     }
 }
 
-impl<M> PausedMessages<M> {
+impl<M> Pause<M> {
     fn len(&self) -> usize {
         self.own.len() + self.others.len() + self.newer.len()
     }

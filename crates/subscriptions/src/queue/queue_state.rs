@@ -5,8 +5,9 @@
 //! Not here: the lock, waking and closing (`queue`), conflated and held messages (`cold_state`).
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 
-use super::cold_state::{ColdState, Found};
+use super::cold_state::ColdState;
 use super::message_buffers::extract;
 use crate::delivery::{CloseReason, Delivery, Message, Next};
 use crate::filter::Position;
@@ -123,41 +124,41 @@ impl<M: Message> QueueState<M> {
         }
     }
 
-    /// Removes the first message that is not paused. `None`: the search must continue.
-    pub(super) fn take_message(&mut self) -> Option<Next<M, M::Conflated>> {
-        let found = self.cold.as_mut().map_or(Found::Nothing, |cold| cold.take_unpaused());
-        let delivery = match found {
-            Found::Message(delivery) => Some(delivery),
-            Found::Nothing => self.messages.pop_front(),
-            Found::Unfinished => return None,
-        };
-        Some(delivery.map_or(Next::Empty, |delivery| self.count_taken(delivery)))
+    /// Removes the first message that is not paused. `Continue`: the search is not finished.
+    pub(super) fn take_message(&mut self) -> ControlFlow<Next<M, M::Conflated>> {
+        let earlier =
+            self.cold.as_mut().map_or(ControlFlow::Break(None), |cold| cold.take_unpaused());
+        earlier.map_break(|earlier| {
+            let delivery = earlier.or_else(|| self.messages.pop_front());
+            self.count_found(delivery)
+        })
     }
 
-    /// Removes the oldest message of a subscription, if it was published up to a position. `None`: the search must
-    /// continue. Cost: O(messages) if the subscription is not paused.
+    /// Removes the oldest message of a subscription, if it was published up to a position. `Continue`: the search is
+    /// not finished. Cost: O(messages) if the subscription is not paused.
     pub(super) fn take_until(
         &mut self,
         subscription: SubscriptionId,
         until: Position,
-    ) -> Option<Next<M, M::Conflated>> {
+    ) -> ControlFlow<Next<M, M::Conflated>> {
         let is_next =
             |queued: &Delivery<M>| queued.subscription == subscription && queued.at <= until;
-        let delivery = match &mut self.cold {
-            Some(cold) if cold.is_paused(subscription) => match cold.take_paused(until) {
-                Found::Message(delivery) => Some(delivery),
-                Found::Nothing => None,
-                Found::Unfinished => return None,
-            },
+        let found = match &mut self.cold {
+            Some(cold) if cold.is_paused(subscription) => cold.take_paused(until),
             cold => {
                 let earlier = cold.as_mut().and_then(|cold| cold.remove_first(is_next));
-                earlier.or_else(|| {
+                ControlFlow::Break(earlier.or_else(|| {
                     let index = self.messages.iter().position(is_next)?;
                     self.messages.remove(index)
-                })
+                }))
             }
         };
-        Some(delivery.map_or(Next::Empty, |delivery| self.count_taken(delivery)))
+        found.map_break(|delivery| self.count_found(delivery))
+    }
+
+    /// Returns the message that a search has removed, or `Empty` if it found none.
+    fn count_found(&mut self, found: Option<Delivery<M>>) -> Next<M, M::Conflated> {
+        found.map_or(Next::Empty, |delivery| self.count_taken(delivery))
     }
 
     /// Returns a message that was removed. Its bytes no longer count.
