@@ -46,7 +46,7 @@ pub(crate) fn reason(kind: FollowerKind, method: &str) -> Option<&'static str> {
 /// follower's last gap, the processed slot that statuses are read at, and the fees of blocks that a node lacks or that
 /// are not final, with as many of the oldest ones. Lists in the order of a hash map are sorted. The lists of a replica
 /// are in the order of its snapshot's parts, so all that have no order are sorted for it.
-pub(crate) fn comparable(
+pub(crate) fn normalize_response(
     kind: FollowerKind,
     method: &str,
     known: &KnownSlots,
@@ -119,10 +119,10 @@ mod tests {
 
     use super::*;
 
-    fn comparable(method: &str, first: u64, final_slot: Option<u64>, response: Value) -> Value {
+    fn normalize(method: &str, first: u64, final_slot: Option<u64>, response: Value) -> Value {
         let mut known = KnownSlots::default();
         known.start_at(first);
-        super::comparable(FollowerKind::Follow, method, &known, final_slot, response)
+        super::normalize_response(FollowerKind::Follow, method, &known, final_slot, response)
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
             let list = current.map(|key| json!({"votePubkey": key}));
             json!({"result": {"current": list, "delinquent": list}})
         };
-        let sorted = |current| comparable("getVoteAccounts", 5, None, votes(current));
+        let sorted = |current| normalize("getVoteAccounts", 5, None, votes(current));
         assert_eq!(sorted(["b", "c", "a"]), votes(["a", "b", "c"]));
         assert_ne!(sorted(["b", "c", "d"]), votes(["a", "b", "c"]));
         let accounts = |keys: [&str; 2]| json!(keys.map(|key| json!({"pubkey": key})));
@@ -141,8 +141,8 @@ mod tests {
         ] {
             let response = form(accounts(["b", "a"]));
             let expected = form(accounts(["a", "b"]));
-            assert_eq!(comparable("getProgramAccounts", 5, None, response.clone()), expected);
-            assert_eq!(comparable("getLargestAccounts", 5, None, response.clone()), response);
+            assert_eq!(normalize("getProgramAccounts", 5, None, response.clone()), expected);
+            assert_eq!(normalize("getLargestAccounts", 5, None, response.clone()), response);
         }
     }
 
@@ -154,17 +154,17 @@ mod tests {
         };
         let response = block([["b", "Staking"], ["b", "Fee"], ["a", "Staking"]]);
         let expected = block([["a", "Staking"], ["b", "Fee"], ["b", "Staking"]]);
-        assert_eq!(comparable("getBlock", 5, None, response), expected);
+        assert_eq!(normalize("getBlock", 5, None, response), expected);
         let missing = json!({"result": null});
-        assert_eq!(comparable("getBlock", 5, None, missing.clone()), missing);
+        assert_eq!(normalize("getBlock", 5, None, missing.clone()), missing);
     }
 
     #[test]
     fn only_what_is_below_the_archive_is_removed() {
         let response = json!({"result": [{"slot": 9}, {"slot": 5}, {"slot": 4}]});
         let expected = json!({"result": [{"slot": 9}, {"slot": 5}]});
-        assert_eq!(comparable("getSignaturesForAddress", 5, None, response.clone()), expected);
-        assert_eq!(comparable("getProgramAccounts", 5, None, response.clone()), response);
+        assert_eq!(normalize("getSignaturesForAddress", 5, None, response.clone()), expected);
+        assert_eq!(normalize("getProgramAccounts", 5, None, response.clone()), response);
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         let response =
             json!({"result": [{"slot": 99}, {"slot": 100}, {"slot": 200}, {"slot": 201}]});
         let expected = json!({"result": [{"slot": 100}, {"slot": 200}]});
-        assert_eq!(comparable("getRecentPrioritizationFees", 5, Some(200), response), expected);
+        assert_eq!(normalize("getRecentPrioritizationFees", 5, Some(200), response), expected);
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         let known = KnownSlots::default();
         let sorted = |kind| {
             let response = tokens(["b", "a"]);
-            super::comparable(kind, "getTokenAccountsByOwner", &known, None, response)
+            super::normalize_response(kind, "getTokenAccountsByOwner", &known, None, response)
         };
         assert_eq!(sorted(replica), tokens(["a", "b"]));
         assert_eq!(sorted(FollowerKind::Follow), tokens(["b", "a"]));

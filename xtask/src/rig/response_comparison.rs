@@ -22,7 +22,7 @@ use crate::rig::followers::Follower;
 use crate::rig::json_rpc::call;
 use crate::rig::known_slots::{KnownSlots, REACH};
 use crate::rig::nodes::{FollowerKind, Nodes, Pair, final_slot};
-use crate::rig::reasons::{comparable, reason};
+use crate::rig::reasons::{normalize_response, reason};
 use crate::rig::repeats::{Outcome, REPEATS_MAX, compare_repeatedly, repeated_params};
 
 /// Calls about now, in one round.
@@ -234,7 +234,7 @@ impl ResponseComparison {
                 self.methods.entry(method).or_default().left_out += 1;
                 continue;
             }
-            let pair = comparable_pair(self.nodes.kind, &self.known, method, pair);
+            let pair = normalize_pair(self.nodes.kind, &self.known, method, pair);
             let outcome = if pair.is_equal() { Outcome::Equal } else { Outcome::Different(pair) };
             self.count(method, &params, outcome);
         }
@@ -256,7 +256,7 @@ impl ResponseComparison {
             }
             let params = repeated_params(method, params, repeat);
             let pair = nodes.both_at_one_slot(method, &params)?;
-            Ok(pair.map(|pair| comparable_pair(nodes.kind, known, method, pair)))
+            Ok(pair.map(|pair| normalize_pair(nodes.kind, known, method, pair)))
         })?;
         let outcome = match outcome {
             Outcome::Different(pair) if known.is_missing_boundary(&pair.follower) => {
@@ -314,7 +314,7 @@ impl ResponseComparison {
         block_slot: Option<u64>,
         response: Value,
     ) {
-        let response = comparable(self.nodes.kind, method, &self.known, slot, response);
+        let response = normalize_response(self.nodes.kind, method, &self.known, slot, response);
         // Its slot was removed: the response is the same at each later one.
         let slot = slot.filter(|_| method != "getSignatureStatuses");
         let is_recorded = method != NOT_RECORDED && self.reason(method).is_none();
@@ -418,10 +418,10 @@ fn differing_accounts(pair: &Pair) -> Option<Vec<String>> {
     (1..=ACCOUNTS_MAX).contains(&differing.len()).then_some(differing)
 }
 
-fn comparable_pair(kind: FollowerKind, known: &KnownSlots, method: &str, pair: Pair) -> Pair {
+fn normalize_pair(kind: FollowerKind, known: &KnownSlots, method: &str, pair: Pair) -> Pair {
     let Pair { slot, validator, follower } = pair;
-    let validator = comparable(kind, method, known, slot, validator);
-    Pair { slot, validator, follower: comparable(kind, method, known, slot, follower) }
+    let validator = normalize_response(kind, method, known, slot, validator);
+    Pair { slot, validator, follower: normalize_response(kind, method, known, slot, follower) }
 }
 
 fn store_example(examples: &mut Vec<Value>, params: &Value, pair: &Pair) {
