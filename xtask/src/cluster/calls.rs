@@ -145,9 +145,9 @@ pub(crate) fn state_calls(commitment: &str, addresses: &[String]) -> Vec<Call> {
     calls
 }
 
-/// Returns the calls about a final block, whose responses never change. `block` is the block in JSON, and `blocks` are
-/// the slots of the final blocks from [`SLOTS_BEFORE`] slots before it to its own.
-pub(crate) fn block_calls(slot: u64, block: &Value, blocks: &[u64]) -> Vec<Call> {
+/// Returns the calls about a final block, whose responses never change. `block` is the block in JSON, and `final_slots`
+/// are those of the final blocks from [`SLOTS_BEFORE`] slots before it to its own.
+pub(crate) fn block_calls(slot: u64, block: &Value, final_slots: &[u64]) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for (encoding, details) in
         [("json", "full"), ("base64", "full"), ("jsonParsed", "accounts"), ("json", "signatures")]
@@ -163,9 +163,9 @@ pub(crate) fn block_calls(slot: u64, block: &Value, blocks: &[u64]) -> Vec<Call>
     calls.push(method("getBlockTime", json!([slot])));
     let start = slot.saturating_sub(SLOTS_BEFORE);
     calls.push(method("getBlocks", json!([start, slot])));
-    // A limit above their number includes later blocks, which may not be final on each node.
-    if !blocks.is_empty() {
-        calls.push(method("getBlocksWithLimit", json!([start, blocks.len()])));
+    // A limit above the number of final blocks includes later ones, which may not be final on each node.
+    if !final_slots.is_empty() {
+        calls.push(method("getBlocksWithLimit", json!([start, final_slots.len()])));
     }
     calls.push(route("GET /v1/blocks/{slot}", format!("/v1/blocks/{slot}")));
     let transactions = block["result"]["transactions"].as_array();
@@ -250,8 +250,8 @@ mod tests {
 
     #[test]
     fn a_list_of_blocks_with_a_limit_ends_at_the_block() {
-        let limited = |blocks: &[u64]| {
-            let calls = block_calls(9, &json!({}), blocks);
+        let limited = |final_slots: &[u64]| {
+            let calls = block_calls(9, &json!({}), final_slots);
             calls.into_iter().find(|call| call.name() == "getBlocksWithLimit")
         };
         // Slots 5 to 8 were skipped.

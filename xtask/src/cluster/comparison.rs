@@ -220,9 +220,9 @@ impl Comparison {
         let block = read("json")?;
         let start = slot.saturating_sub(SLOTS_BEFORE);
         let blocks = json_rpc::call(node, "getBlocks", &json!([start, slot]))?;
-        let blocks = blocks["result"].as_array().map(|it| it.iter().filter_map(Value::as_u64));
-        let blocks: Vec<u64> = blocks.into_iter().flatten().collect();
-        for call in calls::block_calls(slot, &block, &blocks) {
+        let final_slots = blocks["result"].as_array().into_iter().flatten();
+        let final_slots: Vec<u64> = final_slots.filter_map(Value::as_u64).collect();
+        for call in calls::block_calls(slot, &block, &final_slots) {
             self.compare_call(nodes, producer, &call, Subject::FinalBlock);
         }
         if block["error"].is_null() {
