@@ -1,14 +1,15 @@
 //! The memory of a decoded block, which may be several times its encoded bytes.
 //!
 //! In: a block. Out: its approximate bytes in memory, for the bounds of blocks that are stored together.
-//! Cost: the inputs and outputs of its transactions.
+//! Cost: O(inputs and outputs of its transactions).
 
 use crate::hash::Hash;
 use crate::header::ParentLevels;
 use crate::message::Block;
 use crate::transaction::{Transaction, TransactionInput, TransactionOutput};
 
-/// Bytes that the allocator adds to an allocation. Most are of a script, for which that is a third.
+/// The allocator's overhead for each allocation. Most allocations are short scripts, and a third of their memory is
+/// this overhead.
 const ALLOCATION_BYTES: usize = 16;
 
 impl Block {
@@ -25,7 +26,7 @@ impl Block {
     }
 }
 
-/// Returns the bytes that a transaction has on the heap.
+/// Returns the heap memory of a transaction in bytes.
 fn transaction_heap_bytes(transaction: &Transaction) -> usize {
     let Transaction { inputs, outputs, payload, .. } = transaction;
     let signatures = inputs.iter().map(|input| input.signature_script.capacity());
@@ -37,7 +38,7 @@ fn transaction_heap_bytes(transaction: &Transaction) -> usize {
         + scripts
 }
 
-/// Returns the bytes of an allocation with space for a number of items.
+/// Returns the bytes of an allocation for this number of items, with the allocator's overhead.
 fn heap_bytes<T>(items: usize) -> usize {
     if items == 0 { 0 } else { items * size_of::<T>() + ALLOCATION_BYTES }
 }
