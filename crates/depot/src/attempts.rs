@@ -10,7 +10,7 @@ use crate::error::DepotError;
 use crate::metrics::{DepotMetrics, Operation};
 use crate::request::Failure;
 
-/// What all requests of a depot have in common.
+/// The context of a request: equal for all requests of a depot.
 pub(crate) struct RequestContext {
     /// The URL without user and password.
     name: String,
