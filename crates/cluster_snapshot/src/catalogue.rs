@@ -60,9 +60,9 @@ pub struct RemovalRules {
     pub now_ms: u64,
 }
 
-/// Removes the snapshots of a cluster that no rule keeps. Removes parts without a manifest too, if they are of a block below
-/// those of all that stay, and not of a generation that is about to be opened. Returns the number of objects that were
-/// removed.
+/// Removes the snapshots of a cluster that no rule retains. Also removes parts without a manifest, if their block is
+/// below those of all retained snapshots, and their generation is not about to be opened. Returns the number of removed
+/// objects.
 /// Cost: a request for the manifest of each snapshot.
 ///
 /// # Errors
