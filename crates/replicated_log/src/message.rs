@@ -16,7 +16,7 @@ pub const MESSAGE_BYTES_MAX: usize = 245_760;
 /// A message before it has a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogMessage {
-    /// Whether the message begins a record.
+    /// Whether the message starts a record.
     pub kind: MessageKind,
     /// Content, at most [`MESSAGE_BYTES_MAX`] bytes.
     pub payload: Bytes,
@@ -34,7 +34,7 @@ impl LogMessage {
     }
 }
 
-/// Position of a message in its record. A head begins a record; the bodies that follow belong to it.
+/// Position of a message in its record. A head starts a record; the bodies that follow belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
     /// The first message of a record.
@@ -48,7 +48,7 @@ pub enum MessageKind {
 pub struct StoredMessage {
     /// Position in the log. The first message of a generation has sequence 1.
     pub sequence: u64,
-    /// Whether the message begins a record.
+    /// Whether the message starts a record.
     pub kind: MessageKind,
     /// Content, byte for byte as it was appended.
     pub payload: Bytes,

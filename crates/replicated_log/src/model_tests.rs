@@ -2,7 +2,7 @@
 //! truncation.
 //!
 //! Each writer has items to append, each once and in order. An item is a record of one to three messages. After an
-//! append that failed, the writer asks for the tail and reads to it, as an ingester does.
+//! append that failed, the writer requests the tail and reads up to it, as an ingester does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const ROUNDS: usize = 20;
 /// Wait of a reader in a round: a few polls.
 const ROUND_WAIT: Duration = Duration::from_millis(50);
 
-/// Wait for a message that the log has: longer than a request that a store never answers.
+/// Wait for a message that the log has: longer than a request to which a store never responds.
 const MESSAGE_WAIT: Duration = Duration::from_secs(300);
 
 /// A log under test.

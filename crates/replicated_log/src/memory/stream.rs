@@ -94,7 +94,7 @@ impl Stream {
         self.messages.clear();
     }
 
-    /// Loses a message for all readers. The stream begins after it if it was the oldest.
+    /// Loses a message for all readers. The stream starts after it if it was the oldest.
     pub(super) fn lose_message(&mut self, sequence: u64) {
         let index = self.find_index(sequence);
         if let Some(message) = index.and_then(|index| self.messages.get_mut(index)) {

@@ -3,7 +3,7 @@
 //! If the requested message was removed, a server starts the consumer at its first message without an error. It also
 //! skips messages that are removed before they are delivered, and those that its store lost. So the reader compares each
 //! sequence with the requested one. After a gap it creates the consumer again at the requested message. If the gap
-//! remains, the extent of the log decides: it is truncated if it begins after the requested message, otherwise the
+//! remains, the extent of the log decides: it is truncated if it starts after the requested message, otherwise the
 //! message is missing.
 //! Bounds: `in_flight_bytes` of messages that are requested and not returned. A consumer that is not read for
 //! [`INACTIVE_MAX`] is removed by the server, and created again by the next call.
@@ -222,7 +222,7 @@ fn describe_failure(generation: &Generation, wanted: u64, source: async_nats::Er
 enum Extent {
     /// It has the message, or ends right before it.
     Covers,
-    /// The log begins after the message, at this one.
+    /// The log starts after the message, at this one.
     Begins(u64),
     /// It has neither the message nor the one before it, since it ends earlier.
     EndsBefore,
@@ -239,7 +239,8 @@ fn compare_extent(state: &State, wanted: u64) -> Extent {
     }
 }
 
-/// Asks the stream's leader why the message `found` follows in place of the requested one.
+/// Requests the extent of the log from the stream's leader. Returns the reason why the message `found` was delivered
+/// instead of the requested one.
 async fn describe_gap(generation: &Generation, wanted: u64, found: u64) -> ReadError {
     match generation.stream_info(ATTEMPT).await {
         Ok(stream) => classify_gap(&stream.cached_info().state, wanted, found),
@@ -247,7 +248,7 @@ async fn describe_gap(generation: &Generation, wanted: u64, found: u64) -> ReadE
     }
 }
 
-/// Returns why the message `found` follows in place of the requested one, in a log of this extent.
+/// Returns the reason why the message `found` was delivered instead of the requested one, in a log of this extent.
 fn classify_gap(state: &State, wanted: u64, found: u64) -> ReadError {
     match compare_extent(state, wanted) {
         Extent::Begins(first) => ReadError::Truncated { wanted, first },

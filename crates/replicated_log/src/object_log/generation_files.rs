@@ -140,7 +140,7 @@ impl GenerationFiles {
         self.depot.list_page() - 1
     }
 
-    /// Lists up to `max` batches that begin at the sequence `from` or later.
+    /// Lists up to `max` batches that start at the sequence `from` or later.
     pub(super) async fn list_batches(&self, from: u64, max: usize) -> Result<ListPage, LogError> {
         let after = self.batch_key(from.saturating_sub(1));
         // One object more shows whether the page is the last one.

@@ -27,7 +27,7 @@ pub(super) fn format_batch_dir(cluster: &str, generation: u64, instance: [u8; 16
     format!("{}/{:032x}", format_generation_dir(cluster, generation), u128::from_be_bytes(instance))
 }
 
-/// Returns the key of the batch that begins at the sequence `first`.
+/// Returns the key of the batch that starts at the sequence `first`.
 pub(super) fn format_batch_key(batch_dir: &str, first: u64) -> String {
     format!("{batch_dir}/{first:020}")
 }
