@@ -43,7 +43,7 @@ pub enum FaultKind {
     Term,
     /// An ingester requires a lower level of proof than this replica.
     Level,
-    /// A generation does not begin with the name of a snapshot.
+    /// A generation does not start with the name of a snapshot.
     FirstRecord,
     /// A block's parent is not in the log.
     Parent,

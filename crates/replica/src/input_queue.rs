@@ -57,7 +57,7 @@ pub(crate) struct Jump {
     pub(crate) done: oneshot::Sender<Result<(), JumpRefusal>>,
 }
 
-/// A new generation of the log begins after a block, which the ledger may have.
+/// A new generation of the log. It starts after a block that the ledger may have.
 pub(crate) struct Rebase {
     /// The slot of the block.
     pub(crate) slot: Slot,

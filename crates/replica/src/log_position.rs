@@ -23,7 +23,7 @@ pub(crate) struct LogPosition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordPosition {
     pub(crate) generation: u64,
-    /// Sequence of the record's last message; 0 for the snapshot that a generation begins with.
+    /// Sequence of the record's last message; 0 for the snapshot that a generation starts with.
     pub(crate) sequence: u64,
     pub(crate) number: u64,
     pub(crate) digest: RecordDigest,

@@ -165,7 +165,7 @@ impl Replica {
         &self.reader
     }
 
-    /// Returns the history of blocks and transactions. It begins after the snapshot's block.
+    /// Returns the history of blocks and transactions. It starts after the snapshot's block.
     pub fn history(&self) -> &Arc<History> {
         &self.history
     }

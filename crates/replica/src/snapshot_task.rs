@@ -2,8 +2,8 @@
 //!
 //! In: the state at the root, which the writer hands over at any time: a view costs a pointer. Out: snapshots in the
 //! object store, where those that no replica needs are removed.
-//! Several replicas write in turn: none writes while the newest snapshot of the generation is young. Two of them may
-//! write at once if one starts before the other one has ended; their snapshots are of different blocks, or equal.
+//! Several replicas alternate: none writes while the newest snapshot of the generation is young. Two of them write at
+//! the same time if one starts before the other has finished; their snapshots are of different blocks, or equal.
 //! Bounds: one snapshot at a time. Its view retains the versions of accounts that are replaced meanwhile.
 
 use std::sync::Arc;

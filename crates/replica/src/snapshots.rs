@@ -90,8 +90,8 @@ impl LogExtent {
         key.generation == self.generation || self.first.as_ref().is_some_and(is_first)
     }
 
-    /// Finds the position in the log after which a snapshot is continued, or why there is none. The generation may
-    /// begin with a snapshot that was made in the generation before.
+    /// Finds the position in the log after which a snapshot is continued, or the reason why there is none. The
+    /// generation may start with a snapshot that was made in the previous generation.
     fn find_position(&self, manifest: &Manifest) -> Result<RecordPosition, String> {
         let generation = self.generation;
         if let Some(FirstRecord { record, .. }) = &self.first

@@ -83,7 +83,7 @@ pub struct ReplicaStatus {
     /// Shared with the cluster that servers read.
     pub(crate) cluster: Arc<ClusterCounters>,
     pub(crate) root: AtomicU64,
-    /// The slot of the snapshot that the history begins after.
+    /// The slot of the snapshot after which the history starts.
     window_start: AtomicU64,
     /// Whether it was near the end of the log since it was loaded or has jumped.
     has_caught_up: AtomicBool,
@@ -171,8 +171,8 @@ impl ReplicaStatus {
         }
     }
 
-    /// Returns why the replica should get no requests, or `None` if it is ready. The text has the names of states and
-    /// faults only, so that it can be public. [`Self::last_fault`] and the program's log have hosts, buckets and
+    /// Returns why the replica should get no requests, or `None` if it is ready. The text can be public: it
+    /// only has the names of states and faults. [`Self::last_fault`] and the program's log have hosts, buckets and
     /// paths.
     pub fn not_ready_reason(&self) -> Option<String> {
         let state = self.state();
@@ -367,7 +367,7 @@ impl ReplicaStatus {
         self.delay_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// The history begins after a block, and the replica has not caught up.
+    /// Notes that the history starts after a block, and that the replica has not caught up.
     pub(crate) fn restart_window(&self, slot: Slot) {
         self.window_start.store(slot, Ordering::Relaxed);
         self.read_slot.store(slot, Ordering::Relaxed);

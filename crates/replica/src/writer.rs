@@ -244,7 +244,7 @@ impl Writer {
         let _ = self.faults.try_send(fault);
     }
 
-    /// Continues in a new generation of the log. A generation may begin at a block that is older than all known ones.
+    /// Continues in a new generation of the log. A generation may start at a block that is older than all known ones.
     /// Then the blocks that it lists up to a known one are skipped, and a root that is unknown here is noticed as the
     /// root of another chain.
     fn rebase(&mut self, rebase: Rebase) {

@@ -37,7 +37,8 @@ pub(super) enum RecoverError {
         generation: u64,
         reasons: String,
     },
-    /// The newest generation begins with an ingester of too low a level of proof, and has no snapshot of a higher one.
+    /// The first ingester of the newest generation has too low a level of proof, and the generation has no snapshot of
+    /// a higher one.
     Level(Fault),
 }
 

@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_number_that_write_versions_cannot_hold_is_refused() {
-        // Numbers begin at the generation of the log, shifted by 32 bits.
+        // The record numbers of a generation start at its number, shifted by 32 bits.
         assert!(check_write_versions((1_023 << 32) + 7, 1 << 22).is_ok());
         for (number, accounts) in [(1_024 << 32, 1), (7, (1 << 22) + 1)] {
             let fault = check_write_versions(number, accounts).expect_err("a fault");

@@ -133,7 +133,7 @@ impl RunningReplica {
         eventually(|| position() == end, describe).await;
     }
 
-    /// Compares state and history with a chain. History begins after the block `start`.
+    /// Compares state and history with a chain. The history starts after the block `start`.
     pub(crate) fn check(&self, chain: &SourceChain, start: usize) {
         for (level, block) in [
             (Commitment::Processed, chain.tip),

@@ -309,7 +309,7 @@ impl SourceChain {
         self.extend(parent)
     }
 
-    /// Moves the tip to a block, confirms its grandparent, and roots what is 5 blocks below.
+    /// Moves the tip to a block, confirms its grandparent, and roots the block 5 below it.
     fn move_tips(&mut self, tip: usize) -> Vec<Step> {
         let mut steps = vec![Step::TipMoved(tip)];
         self.tip = tip;
