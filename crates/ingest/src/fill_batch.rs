@@ -6,7 +6,7 @@
 //! Invariant: a mark follows its block. The root is confirmed or an ancestor of the confirmed block, and that one an
 //! ancestor of the tip, or the tip. A root comes after the root of its parent and the removal of the blocks on other
 //! forks.
-//! Not here: who leads (`plan`).
+//! Not here: the choice of the leader (`plan`).
 
 use std::sync::Arc;
 

@@ -93,7 +93,7 @@ impl Ingest {
     }
 
     /// Returns for how long the log has not responded, once that is more than an election of its servers takes. The
-    /// ingester continues by itself afterwards.
+    /// ingester continues without a restart afterwards.
     pub fn log_silence(&self) -> Option<Duration> {
         self.status.log_silence()
     }

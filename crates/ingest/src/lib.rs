@@ -6,7 +6,7 @@
 //! (`plan`), which has no I/O and no clock: it takes events and messages, and returns operations on the log.
 //! The leader also removes old generations, checks the faults that replicas report, and writes a snapshot if no replica
 //! does, or if readers need one behind a damage (`upkeep`).
-//! Invariant: the fence of the log decides who appends, so any number of ingesters may believe that they lead.
+//! Invariant: the fence of the log decides which ingester appends, so any number may believe that they lead.
 //! Bounds: [`IngestConfig::queue_bytes_max`] for events that are not encoded, and again for encoded blocks. A log that
 //! is down costs no more: above the bound old blocks are dropped, and a new generation is opened once the log is back.
 //! Not here: the log (`replicated_log`), its records (`chain_solana::wire`), the format of snapshots

@@ -1,7 +1,7 @@
 //! The chain of blocks as the log has it: the result of its records up to a position.
 //!
-//! Input: heads of records in the order of the log, of this ingester or of another. Output: which blocks and marks the
-//! log has, who leads, and the link of the next record.
+//! Input: heads of records in the order of the log, of this ingester or of another. Output: the blocks and marks that
+//! the log has, its leader, and the link of the next record.
 //! Invariant: each record continues the chain of digests, and only a term or the first record of a generation changes
 //! the writer. A head that does not is [`Damage`].
 //! Bounds: the blocks from the root on, and the names of [`ROOTED_MAX`] older ones.

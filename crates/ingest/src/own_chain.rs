@@ -217,8 +217,8 @@ impl OwnChain {
         self.prune();
     }
 
-    /// Rebuilds the queue from the retained blocks, for a generation that may lack all of them. Items that were queued
-    /// keep their order; marks that an earlier generation has got follow.
+    /// Rebuilds the queue from the retained blocks, for a generation that may lack all of them. Queued items stay in
+    /// their order. The marks that an earlier generation already has follow them.
     pub(crate) fn requeue(&mut self) {
         let is_mark = |item: &&Item| !matches!(item.kind, ItemKind::Block | ItemKind::TipMoved);
         let alive = self.blocks.iter().filter(|(_, block)| !block.is_reverted);
@@ -274,7 +274,7 @@ impl OwnChain {
         };
         self.bytes += block.bytes();
         self.keys.insert(id, key);
-        // If the ledger makes the same block again before its removal is logged, the log keeps it.
+        // If the ledger makes the same block again before its removal is logged, the block stays in the log.
         if self.has_reverts {
             let is_revert = |item: &Item| matches!(item.kind, ItemKind::Reverted(_));
             self.items.retain(|item| item.key != key || !is_revert(item));

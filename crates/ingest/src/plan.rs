@@ -1,10 +1,10 @@
-//! The decisions of an ingester: the next action, given the events of its ledger and the records of the log.
+//! The decisions of an ingester: the next action, from the events of its ledger and the records of the log.
 //!
 //! Shape: [`Plan::handle`] takes an input, [`Plan::next_action`] returns the next action. At most one action is under
 //! way; messages of the log and own events arrive meanwhile.
 //! Invariant: only messages of the log and confirmed appends say which records the log has. After an append without a
 //! reply, the plan requests the tail and reads up to it, so nothing is appended twice.
-//! Invariant: the fence decides who appends. A lease only spares appends that would fail.
+//! Invariant: the fence decides which ingester appends. A lease only spares appends that would fail.
 //! Not here: I/O, tasks and the clock (`driver`). Time is an argument.
 
 mod action;

@@ -182,10 +182,11 @@ pub(crate) enum ReportOutcome {
     /// A replica refuses the blocks that the records describe, and not all of them were compared with the own blocks: the
     /// next snapshot is due earlier.
     Chain,
-    /// A replica refuses what the records say, and one of them differs from the own block: a snapshot of a block behind
-    /// it is written.
+    /// A replica refuses the blocks that the records describe, and one of them differs from the own block: a snapshot
+    /// of a block behind it is written.
     Different,
-    /// A replica refuses what the records say, and the own ledger says the same: the next snapshot is written earlier.
+    /// A replica refuses the blocks that the records describe, and they equal the own blocks: the next snapshot is
+    /// written earlier.
     Equal,
     /// Another ingester has another block than the log. A replica that refuses the block is right.
     Disagreement,

@@ -86,8 +86,8 @@ impl ComparedBlocks {
         }
     }
 
-    /// Returns the comparison of the blocks that a replica may have refused, by the last message and the last record that
-    /// it has read.
+    /// Returns the comparison of the blocks that a replica may have refused. `sequence` and `record` are the last
+    /// message and the last record that it has read.
     pub(super) fn find_comparison(&self, sequence: u64, record: u64) -> Comparison {
         if self.different.range(..=sequence).next().is_some() {
             return Comparison::Different;

@@ -84,8 +84,8 @@ impl Plan {
         }
     }
 
-    /// Finds out whether the ingester of a record is wrong, or the replica that refuses what the record says. The
-    /// record is up to the position of the report, because a replica reads ahead of the block that it checks.
+    /// Determines whether the ingester of a record is wrong, or the replica that refuses the record's block. The record
+    /// is at or before the position of the report, because a replica reads ahead of the block that it checks.
     fn check_content(&mut self, report: &FaultReport) -> ReportOutcome {
         let newest = self.followed_log().map_or(0, |log| log.record);
         let FaultReport { sequence, record, .. } = *report;
