@@ -65,7 +65,7 @@ fn with_min_context_slot(params: &Value, slot: u64) -> Value {
     params
 }
 
-/// Removes the items of lists that are about slots that a node lacks: its history begins later, or has a hole since it
+/// Removes the items of lists that are about slots that a node lacks: its history starts later, or has a hole since it
 /// jumped to a snapshot.
 pub(crate) fn trim_histories<'a>(name: &str, responses: impl Iterator<Item = &'a mut Value>) {
     let Some((_, member)) = HISTORIES.iter().find(|(method, _)| *method == name) else { return };
@@ -107,7 +107,7 @@ pub(crate) fn state_calls(commitment: &str, addresses: &[String]) -> Vec<Call> {
         method("getAccountInfo", json!([CLOCK, encoded("jsonParsed")])),
         method("getAccountInfo", json!([CLOCK, encoded("base64+zstd")])),
         method("getProgramAccounts", json!([VOTE, encoded("base64")])),
-        // The accounts that the load edits, on one page: pages begin and end elsewhere on each node.
+        // The accounts that the load edits, on one page: pages start and end at other items on each node.
         method(
             "getProgramAccountsV2",
             json!([SYSTEM, {

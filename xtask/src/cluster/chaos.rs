@@ -266,7 +266,7 @@ impl Round<'_> {
         cluster.links.reconnect(&mut cluster.proxies, party)
     }
 
-    /// Stops a replica until the log begins after the message that it reads next.
+    /// Stops a replica until the log starts after the message that it reads next.
     fn truncate_past(&mut self, index: usize) -> Result<()> {
         let page = self.cluster.replicas[index].metrics()?;
         let position = page.count("hydrant_log_position{of=\"sequence\"}");

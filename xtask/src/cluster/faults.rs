@@ -26,9 +26,9 @@ pub(crate) enum Fault {
     CutOffLeader(Cut),
     CutOffReplica(usize, Cut),
     CutOffServer(usize, Cut),
-    /// SIGSTOP and SIGCONT of a replica in turns.
+    /// SIGSTOP and SIGCONT of a replica, alternately.
     SlowReplica(usize),
-    /// A replica stands still until the log has removed its next message.
+    /// A replica is stopped until the log has removed its next message.
     TruncateLog(usize),
     DeleteStream,
     /// One bit of the newest snapshot, and a new start of a replica that has no copy.

@@ -1,7 +1,7 @@
 //! CPU time of a request to a replica that follows the log, and to a node that does not follow one.
 //!
-//! Shape: the nodes serve the same state of the same chain. Each gets the same requests in turns, and its CPU time
-//! without requests, measured before each turn, is subtracted.
+//! Shape: the nodes serve the same state of the same chain. They are measured alternately, with the same requests.
+//! The CPU time of a node without requests, measured before each round, is subtracted.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl ReadCost {
     }
 }
 
-/// Measures both nodes in turns.
+/// Measures both nodes alternately.
 pub(crate) fn measure_reads(replica: &Node, plain: &Node) -> Result<ReadCost> {
     let mut of_replica = Vec::new();
     let mut of_plain = Vec::new();
