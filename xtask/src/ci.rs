@@ -247,12 +247,13 @@ fn perform(
     }
 }
 
-/// Checks the code that the newcomer's first command compiles: the features of the binary alone. No build is needed, as
-/// the benchmarks run the same code as in release (`measured`). The profile is not `release`, so that the macros and
-/// build scripts are those of the tests.
+/// Checks the code that the newcomer's first command compiles: the features of the binary alone, without `cluster`,
+/// which all other steps have. So the package of the binary is linted again. No build is needed, as the benchmarks run
+/// the same code as in release (`measured`). The profile is not `release`, so that the macros and build scripts are
+/// those of the tests.
 fn default_features() -> Cmd {
     cargo_in_idle_time()
-        .args(["check", "--locked"])
+        .args(["clippy", "--locked", "--no-deps", "--", "--deny", "warnings"])
         .env("CARGO_PROFILE_DEV_DEBUG_ASSERTIONS", "false")
 }
 

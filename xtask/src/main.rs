@@ -141,7 +141,8 @@ fn run(args: &[String]) -> Result<()> {
     }
 }
 
-/// Returns the program `hydrant`. With `--built` it is the one that the tests have built, otherwise a release build.
+/// Returns the program `hydrant`. With `--built` it is the one that the tests have built, otherwise a release build
+/// with the default features, which README.md's commands use. The help texts are the same with all features.
 fn hydrant(args: &[String]) -> Result<PathBuf> {
     if args.iter().any(|arg| arg == "--built") {
         let built = target_dir().join("debug/hydrant");

@@ -32,7 +32,7 @@ use crate::cluster;
 use crate::foreign_programs::find_program;
 use crate::rivals;
 use crate::shell::{Cmd, cargo};
-use crate::workspace::{root, target_dir};
+use crate::workspace::{CLUSTER_FEATURE, root, target_dir};
 
 /// The option of the benchmark `load` that counts instructions.
 const QUICK: &str = "--quick";
@@ -199,9 +199,10 @@ fn names_below(thresholds: &[Threshold]) -> Vec<&str> {
 }
 
 /// Builds the measured and the measuring program together. Separate builds would choose other features of
-/// the shared dependencies, and compile all of them twice.
+/// the shared dependencies, and compile all of them twice. The measured program is that of the packages and of CI.
 fn build() -> Result<()> {
-    cargo().args(["build", "--release", "--package", "hydrant", "--package", "benchmarks"]).run()
+    let packages = ["build", "--release", "--package", "hydrant", "--package", "benchmarks"];
+    cargo().args(packages).args(CLUSTER_FEATURE).run()
 }
 
 fn program() -> Result<Cmd> {

@@ -1,7 +1,8 @@
 //! The command line: the commands, and how it is parsed.
 //!
 //! Not here: the flags of a command, which are in a file of their own (`local::flags`, `follow::flags`,
-//! `follow_kaspa::flags`, `replica::flags`) or with the command (`inspect`, `bench`, `log_check`).
+//! `follow_kaspa::flags`, `replica::flags`, `cluster_flags`) or with the command (`inspect`, `bench`).
+//! Every build has all commands. One without the feature `cluster` refuses those that need it (`missing_feature`).
 
 use anyhow::{Result, bail};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -10,17 +11,14 @@ use crate::admin::AdminFlags;
 use crate::api_key::ApiKeyFlags;
 use crate::bench::flags::BenchFlags;
 use crate::bounds;
+use crate::cluster_flags::{LogCheckFlags, SnapshotsFlags};
 use crate::console::print_stderr;
-#[cfg(feature = "cluster")]
-use crate::depot_snapshots::SnapshotsFlags;
 use crate::follow::flags::FollowFlags;
 use crate::follow_kaspa::flags::{self as kaspa_flags, FollowKaspaFlags};
 use crate::generated_files::{CompletionsFlags, ManFlags};
 use crate::inspect::InspectFlags;
 use crate::local::LocalPreset;
 use crate::local::flags::DevFlags;
-#[cfg(feature = "cluster")]
-use crate::log_check::LogCheckFlags;
 use crate::replica::flags::{self as replica_flags, ReplicaCommandFlags};
 use crate::surfpool::{self, SurfpoolArgs};
 use crate::test_validator;
@@ -39,14 +37,12 @@ Example:
 
 docs/cluster.md is the runbook, and docs/configuration.md describes the settings.";
 /// The end of the help of `hydrant log-check`.
-#[cfg(feature = "cluster")]
 const LOG_CHECK_FOOTER: &str = "\
 Example:
   hydrant log-check nats://N1:4222,nats://N2:4222,nats://N3:4222 --log-cluster mainnet
 
 docs/operations.md describes the damages, and docs/cluster.md the restore.";
 /// The end of the help of `hydrant snapshots`.
-#[cfg(feature = "cluster")]
 const SNAPSHOTS_FOOTER: &str = "\
 Example:
   hydrant snapshots s3://BUCKET/hydrant --log-cluster mainnet --check
@@ -109,13 +105,11 @@ pub(crate) enum Command {
     ///
     /// Each record is decoded, its digests and its link to the record before are checked, and so is the order of blocks
     /// and marks. The exit code is 1 if anything is damaged.
-    #[cfg(feature = "cluster")]
     #[command(after_help = LOG_CHECK_FOOTER)]
     LogCheck(LogCheckFlags),
     /// List the snapshots and the archive of a cluster in a directory or bucket.
     ///
     /// The exit code is 1 if anything that was read is damaged, or if the archive has a hole.
-    #[cfg(feature = "cluster")]
     #[command(after_help = SNAPSHOTS_FOOTER)]
     Snapshots(SnapshotsFlags),
     /// Generate load on any Solana JSON-RPC endpoint, and report latencies and rates.
@@ -223,7 +217,6 @@ mod tests {
         assert_eq!(refusal(&["dev", "--tls-cert", "c", "--tls-key", "k"]), None);
     }
 
-    #[cfg(feature = "cluster")]
     #[test]
     fn the_help_of_a_cluster_command_ends_with_an_example_that_is_valid() {
         for name in ["ingest", "replica", "log-check", "snapshots"] {

@@ -12,7 +12,9 @@ use crate::follow_kaspa::flags::{FollowKaspaFlags, KaspaFollowerFlags};
 use crate::local::flags::DevFlags;
 use crate::node::flags::ConfigFlags;
 use crate::node::{Merge, NodeFlags};
-use crate::replica::flags::{ReplicaCommandFlags, ReplicaFlags};
+#[cfg(feature = "cluster")]
+use crate::replica::flags::ReplicaCommandFlags;
+use crate::replica::flags::ReplicaFlags;
 
 /// The tables of the producers.
 #[derive(Default, Deserialize)]
@@ -48,6 +50,7 @@ impl FollowFlags {
     }
 }
 
+#[cfg(feature = "cluster")]
 impl ReplicaCommandFlags {
     /// Reads the settings of a configuration file. An unknown key is refused.
     pub(crate) fn from_toml(text: &str) -> Result<Self, Error> {

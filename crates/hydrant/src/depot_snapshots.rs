@@ -3,13 +3,12 @@
 //! In: the objects' names, and the manifests. With `--check`, all objects. Out: a line for each snapshot and each object
 //! of the archive, and each damage.
 //! Memory: one part, or one block.
-//! Not here: the formats and their checks (`cluster_snapshot`).
+//! Not here: the flags (`cluster_flags`), the formats and their checks (`cluster_snapshot`).
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
 use cluster_snapshot::archive::{ArchiveFault, check_archive, list_archive};
 use cluster_snapshot::{
     Manifest, ManifestKey, PartSums, fetch_part, load_manifest, newest_snapshots,
@@ -17,22 +16,9 @@ use cluster_snapshot::{
 use depot::{Depot, DepotConfig};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 
+use crate::cluster_flags::SnapshotsFlags;
 use crate::cluster_log::CLUSTER_DEFAULT;
 use crate::console::print_line;
-
-/// The flags of `hydrant snapshots`.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct SnapshotsFlags {
-    /// List the snapshots in this directory or bucket: file:///DIR or s3://BUCKET/PREFIX.
-    #[arg(value_name = "URL")]
-    pub(crate) url: String,
-    /// List those of this cluster [default: local].
-    #[arg(long, value_name = "NAME")]
-    pub(crate) log_cluster: Option<String>,
-    /// Read every object, and check its digests and sums.
-    #[arg(long)]
-    pub(crate) check: bool,
-}
 
 /// Lists the objects. The error says how many are damaged.
 pub(crate) fn run(flags: &SnapshotsFlags) -> Result<()> {

@@ -13,6 +13,7 @@ mod banner;
 mod bench;
 mod bounds;
 mod clone;
+mod cluster_flags;
 mod cluster_log;
 mod command_line;
 mod config_file;
@@ -42,6 +43,7 @@ mod log_check;
 mod log_filter;
 mod log_format;
 mod memory_report;
+mod missing_feature;
 mod node;
 mod otlp;
 mod process_memory;
@@ -112,6 +114,10 @@ pub fn run() -> anyhow::Result<()> {
         Command::LogCheck(flags) => log_check::run(&flags),
         #[cfg(feature = "cluster")]
         Command::Snapshots(flags) => depot_snapshots::run(&flags),
+        #[cfg(not(feature = "cluster"))]
+        Command::LogCheck(_) => Err(missing_feature::refuse_cluster("hydrant log-check")),
+        #[cfg(not(feature = "cluster"))]
+        Command::Snapshots(_) => Err(missing_feature::refuse_cluster("hydrant snapshots")),
         Command::Bench(flags) => bench::run(&flags),
         Command::Completions(flags) => {
             generated_files::print_completions(&flags, command_line::command())

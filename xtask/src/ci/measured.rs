@@ -3,7 +3,8 @@
 //! A release build compiles all 550 dependencies again. This one compiles only our own crates: the dependencies
 //! are those of the tests, which the profile `dev` compiles as in release too. The exceptions are in `tidy/profiles`.
 //! Cargo unites the features of all that it builds in one command. The example makes it count the features that
-//! only tests name, so that they are the same as in the tests.
+//! only tests name, so that they are the same as in the tests. One of them is the feature `cluster` of `hydrant`,
+//! which the packages have.
 
 use std::path::{Path, PathBuf};
 

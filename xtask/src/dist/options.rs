@@ -12,7 +12,8 @@ cargo xtask dist [OPTIONS]
 Makes a tarball, a Debian package, an OCI image layout, npm packages, a Python wheel, an install script and a bill of
 materials. The same program gives the same bytes: what has a time is of SOURCE_DATE_EPOCH, or else of the newest commit.
 
-  --binary PATH      package this program; otherwise a release build
+  --binary PATH      package this program, which must have been built with `--features cluster`; otherwise a release
+                     build with it
   --out DIR          write there [default: target/dist]
   --release-url URL  the files will be at URL/vVERSION/: the npm launcher and the install script download from there,
                      and a Homebrew formula is written

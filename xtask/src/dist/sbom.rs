@@ -2,7 +2,8 @@
 //!
 //! Input: the program, `cargo tree` and `cargo metadata` for its target, Cargo.lock, deny.toml. Output: the bytes of a
 //! JSON document.
-//! Shape: a package is a component if a build of `hydrant` alone links it, or if the program has a path of its source.
+//! Shape: a package is a component if a build of `hydrant` alone, with the feature `cluster`, links it, or if the
+//! program has a path of its source.
 //! The second set has the packages that a build together with other crates adds by their features. Macros, and packages
 //! that are used only during compilation or in tests, are not components.
 //! Bounds: `cargo metadata` joins the features of the whole workspace, so the document may have a dependency between
@@ -20,7 +21,7 @@ use crate::dist::program::{Program, VERSION, leading_text, texts_after};
 use crate::dist::timestamp::rfc_3339;
 use crate::shell::cargo;
 use crate::tidy::licenses::Policy;
-use crate::workspace::root;
+use crate::workspace::{CLUSTER_FEATURE, root};
 
 /// The package with the program.
 const PACKAGE: &str = "hydrant";
@@ -103,6 +104,7 @@ pub(crate) fn document(program: &Program, time: u64) -> Result<Vec<u8>> {
 fn linked_packages(target: &str) -> Result<BTreeSet<PackageId>> {
     let tree = cargo()
         .args(["tree", "--locked", "--package", PACKAGE, "--target", target])
+        .args(CLUSTER_FEATURE)
         .args(["--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}"])
         .dir(&root());
     tree.output()?.lines().map(parse_tree_line).collect()

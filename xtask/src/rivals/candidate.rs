@@ -46,6 +46,7 @@ pub(super) fn all(options: &Options) -> Result<Vec<Candidate>> {
     Ok(candidates)
 }
 
+/// Builds Hydrant with its default features, as the readers of README.md do.
 fn hydrant(options: &Options) -> Result<Candidate> {
     let build = describe_build(options.hydrant.is_some(), "`cargo build --release`");
     let program = match &options.hydrant {

@@ -185,7 +185,9 @@ fn check_crate(krate: &Crate, layer: usize, complaints: &mut Vec<String>) {
         }
         let Some(below) = layer_of(imported) else { continue };
         let is_help = imported == TEST_HELPER && (dependency.is_dev || is_tool);
-        if below >= layer && !is_help {
+        // It switches on a feature for the tests.
+        let is_itself = imported == name && dependency.is_dev;
+        if below >= layer && !is_help && !is_itself {
             complaints.push(format!(
                 "{name} (L{layer}): imports {imported} (L{below}), which is not below it"
             ));
@@ -280,6 +282,13 @@ mod tests {
             check_with("state", &["testkit"]),
             ["state (L1): imports testkit (L10), which is not below it"]
         );
+    }
+
+    #[test]
+    fn a_crate_may_switch_on_a_feature_of_its_own_for_its_tests() {
+        assert_eq!(check_with("hydrant", &["dev:hydrant"]), [""; 0]);
+        assert_eq!(check_with("hydrant", &["hydrant"]).len(), 1);
+        assert_eq!(check_with("hydrant", &["dev:benchmarks"]).len(), 1);
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub(crate) use self::ingester::{LedgerIngester, OpenedLog, open};
 pub(crate) use self::sources::{LogSources, open_log, open_sources};
 #[cfg(not(feature = "cluster"))]
 pub(crate) use self::without::{LedgerIngester, OpenedLog, open};
+use crate::missing_feature::require_cluster;
 use crate::node::flags::{ClusterLogFlags, LogWriterFlags};
 
 /// The name of a cluster without `--log-cluster`.
@@ -79,7 +80,8 @@ impl ClusterLogConfig {
         }
     }
 
-    /// Settings from flags that were merged with the file. `None` without `--log-url`.
+    /// Settings from flags that were merged with the file. `None` without `--log-url`. A build without the feature
+    /// `cluster` refuses that flag.
     pub(crate) fn from_flags(
         flags: &ClusterLogFlags,
         writer: &LogWriterFlags,
@@ -88,6 +90,7 @@ impl ClusterLogConfig {
             ensure!(flags.depot.is_none(), "--depot requires --log-url");
             return Ok(None);
         };
+        require_cluster("--log-url")?;
         let depot_url = flags.depot.as_ref();
         let depot_url = depot_url.context("--log-url requires --depot: the store of snapshots")?;
         let defaults = Self::new(url, depot_url);

@@ -3,11 +3,12 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use chain_solana::EventSink;
 use jsonrpc::Metrics;
 
 use super::{ClusterLogConfig, LoggedChain};
+use crate::missing_feature::refuse_cluster;
 use crate::node::composed::RunningLedger;
 
 /// A log, which this build cannot open.
@@ -18,7 +19,7 @@ pub(crate) struct LedgerIngester(Infallible);
 
 /// Refuses the log by name.
 pub(crate) async fn open(_: &ClusterLogConfig) -> Result<OpenedLog> {
-    bail!("--log-url: this program was built without the feature `cluster`")
+    Err(refuse_cluster("--log-url"))
 }
 
 impl LedgerIngester {

@@ -2,7 +2,8 @@
 //!
 //! Shape: `reading` reads the messages from the first to the last one. A [`LogChecker`] puts them together to records and
 //! checks these. After a damage it starts over with the next record, so that each damage is found.
-//! Not here: the log (`replicated_log`), the decoding and the digests of records (`chain_solana::wire`).
+//! Not here: the flags (`cluster_flags`), the log (`replicated_log`), the decoding and the digests of records
+//! (`chain_solana::wire`).
 
 mod block_window;
 mod checker;
@@ -12,27 +13,13 @@ mod report;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
 use replicated_log::Log;
 
+use crate::cluster_flags::LogCheckFlags;
 use crate::cluster_log::{CLUSTER_DEFAULT, ClusterLogConfig, open_log};
 use crate::console::print_line;
 use crate::log_check::checker::LogChecker;
 use crate::log_check::reading::read_through;
-
-/// The flags of `hydrant log-check`.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct LogCheckFlags {
-    /// Read the log at this URL: nats://HOST:PORT[,nats://HOST:PORT], file:///DIR or s3://BUCKET/PREFIX.
-    #[arg(value_name = "URL")]
-    pub(crate) url: String,
-    /// Read the log of this cluster [default: local].
-    #[arg(long, value_name = "NAME")]
-    pub(crate) log_cluster: Option<String>,
-    /// Read this generation of the log [default: the newest].
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) generation: Option<u64>,
-}
 
 /// Reads the log, and prints a summary. The error says how many damages were found.
 pub(crate) fn run(flags: &LogCheckFlags) -> Result<()> {

@@ -177,6 +177,7 @@ impl NodeConfig {
 
     /// Appends the blocks to the replicated log at `log_url` (`nats://HOST:PORT`, `file:///DIR` or `s3://BUCKET/PREFIX`),
     /// as cluster `local`. The snapshots that the log starts with are stored in the directory or bucket `depot_url`.
+    /// Without the feature `cluster` of this crate the node does not start.
     pub fn with_cluster_log(self, log_url: &str, depot_url: &str) -> Self {
         Self { cluster_log: Some(ClusterLogConfig::new(log_url, depot_url)), ..self }
     }

@@ -16,7 +16,7 @@ use crate::config_file;
 use crate::node::config::cores;
 use crate::node::flags::LogWriterFlags;
 use crate::node::{Merge, NodeConfig, ProducerDefaults};
-use crate::replica::flags::{ReplicaCommandFlags, ReplicaFlags};
+use crate::replica::flags::{ReplicaCommandFlags, ReplicaFlags, VerifyMin};
 
 /// Slots behind the log above which the node is not ready: three seconds of 400 ms slots.
 const LAG_MAX_SLOTS_DEFAULT: u64 = 8;
@@ -137,7 +137,7 @@ impl ReplicaNodeConfig {
         );
         let defaults = Self::with_log(log);
         Ok(Self {
-            level_min: flags.verify_min.unwrap_or_default().level(),
+            level_min: level_min(flags.verify_min.unwrap_or_default()),
             lag_max_slots: flags.replica_lag_max_slots.unwrap_or(defaults.lag_max_slots),
             resume_slots_min: flags.replica_resume_slots.unwrap_or(defaults.resume_slots_min),
             cache_dir: flags.replica_cache_dir.clone(),
@@ -168,6 +168,16 @@ impl ReplicaNodeConfig {
             load_threads: self.load_threads,
             ..::replica::ReplicaConfig::new(cluster, node.ledger.clone(), history)
         }
+    }
+}
+
+/// Returns the level of `--verify-min`; `None` if every one is accepted.
+fn level_min(verify_min: VerifyMin) -> Option<VerificationLevel> {
+    match verify_min {
+        VerifyMin::Off => None,
+        VerifyMin::Sequence => Some(VerificationLevel::Sequence),
+        VerifyMin::Agree => Some(VerificationLevel::Agreed),
+        VerifyMin::Votes => Some(VerificationLevel::Voted),
     }
 }
 

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Deserialize;
-use solana::VerificationLevel;
 
 use crate::node::flags::{ConfigFlags, file_or};
 use crate::node::{NodeFlags, merge_by_field};
@@ -78,18 +77,6 @@ pub(crate) enum VerifyMin {
     Agree,
     /// Accept those that require more than two thirds of the stake to sign the hash.
     Votes,
-}
-
-impl VerifyMin {
-    /// Returns the level; `None` if every one is accepted.
-    pub(crate) fn level(self) -> Option<VerificationLevel> {
-        match self {
-            Self::Off => None,
-            Self::Sequence => Some(VerificationLevel::Sequence),
-            Self::Agree => Some(VerificationLevel::Agreed),
-            Self::Votes => Some(VerificationLevel::Voted),
-        }
-    }
 }
 
 /// Hides the flags of a node that a replica refuses.

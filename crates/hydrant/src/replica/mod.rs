@@ -51,5 +51,5 @@ pub(crate) fn run(flags: ReplicaCommandFlags, signals: StartSignals) -> Result<(
 /// Refuses the command by name.
 #[cfg(not(feature = "cluster"))]
 pub(crate) fn run(_: ReplicaCommandFlags, _: StartSignals) -> Result<()> {
-    anyhow::bail!("replica: this program was built without the feature `cluster`")
+    Err(crate::missing_feature::refuse_cluster("hydrant replica"))
 }

@@ -59,7 +59,6 @@ mod recorded_validator;
 mod recording;
 mod refused_archives;
 mod replay_after_restart;
-#[cfg(feature = "cluster")]
 mod replicas;
 mod resuming_subscriber;
 mod runtime_limits;
