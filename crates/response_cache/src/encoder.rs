@@ -22,7 +22,7 @@ use crate::result_context::ResultContext;
 pub struct ResponseEncoder {
     builder: ResponseBuilder,
     context: Option<ResultContext>,
-    prefix: Vec<u8>,
+    prefix: Bytes,
     /// The part that is not encoded yet.
     body: CollectedResponse,
     chunks: Vec<Bytes>,
@@ -47,8 +47,8 @@ impl ResponseBuilder {
         let mut body = std::mem::replace(&mut self.collected, empty);
         body.push(last);
         let is_short = body.bytes() < COMPRESS_BYTES_MIN as u64;
-        let prefix = body.first_chunk();
-        let prefix = prefix[..prefix.len().min(META_PREFIX_BYTES)].to_vec();
+        let first = body.first_chunk();
+        let prefix = first.slice(..first.len().min(META_PREFIX_BYTES));
         let codec = match if is_short { ContentEncoding::Plain } else { self.coding } {
             ContentEncoding::Plain => Codec::Plain,
             ContentEncoding::Gzip => Codec::Gzip(
@@ -56,6 +56,12 @@ impl ResponseBuilder {
                 crc32fast::Hasher::new(),
             ),
             ContentEncoding::Zstd => Codec::Zstd(zstd::stream::write::Encoder::new(Vec::new(), 1)?),
+        };
+        let prefix = match codec {
+            // It is a part of the chunks.
+            Codec::Plain => prefix,
+            // It must not keep the plain bytes in memory.
+            Codec::Gzip(..) | Codec::Zstd(_) => Bytes::copy_from_slice(&prefix),
         };
         let chunks = Vec::new();
         let hasher = blake3::Hasher::new();
@@ -107,6 +113,7 @@ impl ResponseEncoder {
             }
         };
         chunks.retain(|chunk| !chunk.is_empty());
+        chunks.shrink_to_fit();
         let etag = short_hash(&hasher);
         let value = Some(CachedResponse { context, chunks, prefix, etag, encoded_as });
         let slot = context.map_or(0, |context| context.slot());

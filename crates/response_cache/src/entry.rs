@@ -14,6 +14,9 @@ use crate::result_context::ResultContext;
 /// Magic number, frame header and window: the start of a zstd frame of unknown length.
 pub(crate) const ZSTD_HEAD_BYTES: usize = 6;
 
+/// Bytes of a chunk in addition to its content: a [`Bytes`] in the list, and the owner that it refers to.
+const CHUNK_BYTES: u64 = 96;
+
 /// Bytes of a value that are in its metadata: its first members.
 pub const META_PREFIX_BYTES: usize = 512;
 
@@ -23,8 +26,8 @@ pub struct CachedResponse {
     pub(crate) context: Option<ResultContext>,
     /// The encoded value, in chunks.
     pub(crate) chunks: Vec<Bytes>,
-    /// First bytes of the value, not encoded.
-    pub(crate) prefix: Vec<u8>,
+    /// First bytes of the value, not encoded: a part of the first chunk if that is not encoded either.
+    pub(crate) prefix: Bytes,
     /// Hash of the encoded value, its validator.
     pub(crate) etag: Validator,
     pub(crate) encoded_as: EncodedAs,
@@ -40,7 +43,11 @@ pub(crate) enum EncodedAs {
 
 impl Weight for CachedResponse {
     fn bytes(&self) -> u64 {
-        self.chunks.iter().map(|chunk| chunk.len() as u64).sum()
+        let own_prefix = match self.encoded_as {
+            EncodedAs::Plain => 0,
+            EncodedAs::Gzip(..) | EncodedAs::Zstd(_) => self.prefix.len() as u64,
+        };
+        own_prefix + self.chunks.iter().map(|chunk| CHUNK_BYTES + chunk.len() as u64).sum::<u64>()
     }
 }
 

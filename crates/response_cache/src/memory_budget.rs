@@ -96,9 +96,11 @@ impl MemoryBudget {
 
     /// Counts `bytes` as long as the returned buffer, or a slice of it, exists.
     pub(crate) fn track(&self, mut bytes: Vec<u8>) -> Bytes {
-        // Spare capacity would use memory that is not counted.
-        if bytes.capacity() - bytes.len() > bytes.len() / 4 {
-            bytes.shrink_to_fit();
+        // Spare capacity would use memory that is not counted. The content is copied because `shrink_to_fit` frees
+        // nothing here: the allocator reallocates in place whatever needs more than half of the old size. Its size
+        // classes are an eighth apart, so less spare capacity cannot be freed.
+        if bytes.capacity() - bytes.len() > bytes.len() / 8 {
+            bytes = bytes.as_slice().to_vec();
         }
         self.0.used.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Bytes::from_owner(TrackedBytes { bytes, budget: self.clone() })
@@ -176,8 +178,8 @@ impl CollectedResponse {
         &self.budget
     }
 
-    pub(crate) fn first_chunk(&self) -> &[u8] {
-        self.parts.front().map_or(&[], |part| part)
+    pub(crate) fn first_chunk(&self) -> Bytes {
+        self.parts.front().cloned().unwrap_or_default()
     }
 
     /// Returns whether no part is left.
@@ -218,6 +220,18 @@ mod tests {
         assert!(budget.is_full(), "all of it is used");
         drop(full);
         assert!(!budget.is_full());
+    }
+
+    #[test]
+    fn a_buffer_with_much_spare_capacity_is_copied() {
+        let budget = MemoryBudget::new(100);
+        for (len, is_copied) in [(50, true), (80, true), (90, false), (100, false)] {
+            let mut bytes = Vec::with_capacity(100);
+            bytes.resize(len, 7);
+            let start = bytes.as_ptr();
+            let tracked = budget.track(bytes);
+            assert_eq!((tracked.len(), tracked.as_ptr() != start), (len, is_copied));
+        }
     }
 
     #[test]
