@@ -196,9 +196,10 @@ fn run_with(options: &Options) -> Result<Run> {
 
 /// Formats the results of a run without faults that are not in its table.
 fn format_costs(reads: Option<ReadCost>, gaps: Gaps) -> String {
-    let reads = reads.map(|ReadCost { replica_us, plain_us }| {
+    let reads = reads.map(|ReadCost { replica_us, plain_us, ratios: [first, median, third] }| {
         format!(
-            "CPU time of a read: {replica_us:.1} us of a replica, {plain_us:.1} us without a log\n"
+            "CPU time of a read: {replica_us:.1} us of a replica, {plain_us:.1} us without a log\n\
+             reads of a replica in equal CPU time: {median:.3} x, quartiles {first:.3} and {third:.3}\n"
         )
     });
     let gaps =

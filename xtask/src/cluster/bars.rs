@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn each_hard_bar_of_real_processes_has_a_line() {
-        let reads = ReadCost { replica_us: 10.0, plain_us: 9.8 };
+        let reads = ReadCost { replica_us: 10.0, plain_us: 9.8, ratios: [0.9, 0.98, 1.1] };
         let gaps = Gaps { ingester: Some(Duration::from_millis(4_200)), log: None };
         let lines = compared_lines(&report(), Some(reads), gaps);
         assert_has(

@@ -50,7 +50,7 @@ pub(crate) fn format_ratio(hydrant: f64, kaspad: f64) -> String {
 
 /// Returns the smallest of the sorted values that at least `percent` percent of them do not exceed. `None` without
 /// values.
-fn find_percentile(sorted: &[f64], percent: usize) -> Option<f64> {
+pub(crate) fn find_percentile(sorted: &[f64], percent: usize) -> Option<f64> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.checked_sub(1)?).copied()
 }
