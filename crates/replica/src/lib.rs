@@ -37,6 +37,7 @@ mod snapshot_task;
 mod snapshots;
 mod status;
 mod stuck_time;
+mod unrooted_blocks;
 mod writer;
 
 pub use config::ReplicaConfig;

@@ -7,18 +7,16 @@
 //! word of its ingester: they are not computed here.
 //! Behaviour on damage: damaged records are passed over. The caller finds out from the parents of blocks that some are
 //! missing.
-//! Bounds: [`UNROOTED_BYTES_MAX`] of blocks above the root, besides one record. At the bound the oldest one is dropped.
+//! Bounds: those of the blocks above the root (`unrooted_blocks`), besides one record.
 //! Not here: the ledger that follows the log (`log_follower`), the archive (`cluster_snapshot`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use chain_solana::Block;
-use chain_solana::wire::{
-    BlockName, BlockRecord, Mark, ReadRecord, Record, RecordReader, WireError,
-};
+use chain_solana::wire::{BlockRecord, Mark, ReadRecord, Record, RecordReader, WireError};
 use cluster_snapshot::{load_manifest, newest_snapshots};
 use depot::Depot;
 use ledger::Slot;
@@ -31,9 +29,8 @@ use solana::VerificationLevel;
 use crate::fault::check_level;
 use crate::first_record::FirstRecord;
 use crate::newest_generations::{NewestGenerations, OpenGeneration};
+use crate::unrooted_blocks::{UnrootedBlock, UnrootedBlocks};
 
-/// Bytes of blocks that are not final: a few hundred blocks of mainnet, where 32 are usually above the root.
-const UNROOTED_BYTES_MAX: u64 = 1 << 29;
 /// Number of snapshots before the first block whose manifests are tried.
 const MANIFESTS_MAX: usize = 4;
 /// Time limit of the wait for a message that exists.
@@ -162,7 +159,7 @@ impl LoggedBlocks {
 
     /// Estimates the bytes of the blocks in memory.
     pub fn bytes(&self) -> u64 {
-        self.unrooted.bytes + self.ready.iter().map(Block::bytes).sum::<u64>()
+        self.unrooted.bytes() + self.ready.iter().map(Block::bytes).sum::<u64>()
     }
 
     /// Reads from this message on.
@@ -301,56 +298,4 @@ async fn find_first(log: &dyn Log, tail: &Tail, from: Slot) -> Result<Option<u64
 struct LaterGeneration {
     log: Arc<dyn Log>,
     tail: Tail,
-}
-
-/// A block above the root.
-struct UnrootedBlock {
-    /// The number of its parent's record.
-    parent_number: u64,
-    block: Block,
-}
-
-/// The blocks above the root, by the numbers of their records.
-#[derive(Default)]
-struct UnrootedBlocks {
-    blocks: BTreeMap<u64, UnrootedBlock>,
-    bytes: u64,
-}
-
-impl UnrootedBlocks {
-    fn insert(&mut self, number: u64, block: UnrootedBlock) {
-        self.bytes += block.block.bytes();
-        if let Some(replaced) = self.blocks.insert(number, block) {
-            self.bytes -= replaced.block.bytes();
-        }
-        while self.bytes > UNROOTED_BYTES_MAX
-            && let Some((_, oldest)) = self.blocks.pop_first()
-        {
-            self.bytes -= oldest.block.bytes();
-        }
-    }
-
-    fn remove(&mut self, number: u64) -> Option<UnrootedBlock> {
-        let removed = self.blocks.remove(&number)?;
-        self.bytes -= removed.block.bytes();
-        Some(removed)
-    }
-
-    /// Removes a new root with its ancestors, the oldest first, and the blocks of forks that end at it.
-    fn take_chain(&mut self, root: BlockName) -> Vec<Block> {
-        let mut chain = Vec::new();
-        let mut number = root.number;
-        while let Some(UnrootedBlock { parent_number, block }) = self.remove(number) {
-            number = parent_number;
-            chain.push(block);
-        }
-        let is_dead = |unrooted: &UnrootedBlock| unrooted.block.id.slot <= root.slot;
-        let dead = self.blocks.iter().filter(|(_, unrooted)| is_dead(unrooted));
-        let dead: Vec<u64> = dead.map(|(number, _)| *number).collect();
-        for number in dead {
-            self.remove(number);
-        }
-        chain.reverse();
-        chain
-    }
 }
