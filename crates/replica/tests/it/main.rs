@@ -6,6 +6,7 @@ mod follows;
 mod generations;
 mod jumps;
 mod logged_blocks;
+mod logged_generations;
 mod rig;
 mod snapshots;
 mod source_chain;
