@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use chain_solana::Block;
 use chain_solana::wire::BlockName;
 
-/// Bytes of blocks that are not final: a few hundred blocks of mainnet, where 32 are usually above the root.
-const UNROOTED_BYTES_MAX: u64 = 1 << 29;
+/// Bytes of blocks that are not final: some hundred blocks of mainnet, where 32 are usually above the root. An archive
+/// has two readers.
+const UNROOTED_BYTES_MAX: u64 = 1 << 28;
 
 /// A block above the root.
 pub(crate) struct UnrootedBlock {
