@@ -1,5 +1,6 @@
 //! Archives of replicas that start at different times, over a store in memory.
 
+mod generations;
 mod silent_log;
 
 use std::ops::RangeInclusive;
