@@ -22,7 +22,8 @@ pub(super) struct HandledReports {
     snapshot: u64,
     /// Readers do not get past this message: they need a snapshot of a block behind it now.
     needed_after: Option<u64>,
-    /// Whether another ingester has led since that snapshot was needed. It may have written the snapshot.
+    /// Whether another ingester has led since that snapshot was needed. It may have written the snapshot. Only true while
+    /// one is needed.
     is_outdated: bool,
     /// A replica did not get past this message of an intact log: the next snapshot is due earlier, of a block behind
     /// it.
@@ -84,6 +85,7 @@ impl HandledReports {
         self.snapshot = self.snapshot.max(position);
         if self.needed_after.is_some_and(|after| after < position) {
             self.needed_after = None;
+            self.is_outdated = false;
             self.passes = 0;
         }
         self.awaited_after = self.awaited_after.filter(|after| *after >= position);
@@ -123,5 +125,23 @@ impl HandledReports {
         self.passes += 1;
         self.need_snapshot(end);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_need_after_a_known_snapshot_does_not_wait_for_a_list() {
+        let mut reports = HandledReports::default();
+        reports.need_snapshot(10);
+        reports.note_other_leader();
+        reports.note_snapshot(10);
+        assert_eq!(reports.needed_after(), None);
+        // The other leader wrote this one. No list follows before the next damage.
+        reports.note_snapshot(11);
+        reports.need_snapshot(20);
+        assert_eq!(reports.needed_after(), Some(20));
     }
 }
