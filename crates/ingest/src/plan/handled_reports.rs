@@ -22,9 +22,9 @@ pub(super) struct HandledReports {
     snapshot: u64,
     /// Readers do not get past this message: they need a snapshot of a block behind it now.
     needed_after: Option<u64>,
-    /// Whether another ingester has led since that snapshot was needed. It may have written the snapshot. Only true while
-    /// one is needed.
-    is_outdated: bool,
+    /// Whether the snapshots must be listed before that one is written: another ingester has led since it was needed,
+    /// and may have written it.
+    needs_snapshot_list: bool,
     /// A replica did not get past this message of an intact log: the next snapshot is due earlier, of a block behind
     /// it.
     awaited_after: Option<u64>,
@@ -59,7 +59,7 @@ impl HandledReports {
     }
 
     pub(super) fn needed_after(&self) -> Option<u64> {
-        self.needed_after.filter(|_| !self.is_outdated)
+        self.needed_after.filter(|_| !self.needs_snapshot_list)
     }
 
     pub(super) fn awaited_after(&self) -> Option<u64> {
@@ -85,7 +85,7 @@ impl HandledReports {
         self.snapshot = self.snapshot.max(position);
         if self.needed_after.is_some_and(|after| after < position) {
             self.needed_after = None;
-            self.is_outdated = false;
+            self.needs_snapshot_list = false;
             self.passes = 0;
         }
         self.awaited_after = self.awaited_after.filter(|after| *after >= position);
@@ -93,12 +93,12 @@ impl HandledReports {
 
     /// Notes that another ingester leads.
     pub(super) fn note_other_leader(&mut self) {
-        self.is_outdated |= self.needed_after.is_some();
+        self.needs_snapshot_list |= self.needed_after.is_some();
     }
 
-    /// Notes that the snapshots of other leaders are known.
-    pub(super) fn note_known_snapshots(&mut self) {
-        self.is_outdated = false;
+    /// Notes a list of the snapshots, with those of other leaders.
+    pub(super) fn note_snapshots_listed(&mut self) {
+        self.needs_snapshot_list = false;
     }
 
     /// Notes a scan that found a whole record behind a damage. A snapshot says nothing about it: the leader writes one
