@@ -174,7 +174,9 @@ impl<'a> HoleFill<'a> {
         slots: RangeInclusive<Slot>,
         oldest: &Block,
     ) -> Result<Option<Self>> {
-        let Some(first) = find_first(&archiver.info, &slots, oldest) else { return Ok(None) };
+        let Some(first) = find_first_range_start(&archiver.info, &slots, oldest) else {
+            return Ok(None);
+        };
         let hole = read_hole(&archiver.depot, hole).await?;
         let progress = archiver.open_hole(&hole, first).await?;
         Ok(Some(Self { archiver, hole, last: *slots.end(), progress }))
@@ -197,7 +199,9 @@ impl<'a> HoleFill<'a> {
         }
         self.end_range().await?;
         let slots = self.progress.next..=self.last;
-        let Some(first) = find_first(&self.archiver.info, &slots, next) else { return Ok(false) };
+        let Some(first) = find_first_range_start(&self.archiver.info, &slots, next) else {
+            return Ok(false);
+        };
         self.progress = self.archiver.open_hole(&self.hole, first).await?;
         self.archiver.push(&mut self.progress, next).await
     }
@@ -213,7 +217,11 @@ impl<'a> HoleFill<'a> {
 
 /// Returns the first of some slots, at the start of a range, from which on all blocks are known if `oldest` is the
 /// oldest known block. `None` if no range starts there.
-fn find_first(info: &ClusterInfo, slots: &RangeInclusive<Slot>, oldest: &Block) -> Option<Slot> {
+fn find_first_range_start(
+    info: &ClusterInfo,
+    slots: &RangeInclusive<Slot>,
+    oldest: &Block,
+) -> Option<Slot> {
     let parent = oldest.parent.slot;
     // Genesis is its own parent.
     if parent < *slots.start() || parent == oldest.id.slot {
@@ -237,7 +245,7 @@ mod tests {
         let info = cluster_info();
         let id = |slot| BlockId { slot, version: 1 };
         let find = |slots: RangeInclusive<Slot>, parent: Slot, slot: Slot| {
-            find_first(&info, &slots, &empty_block(id(slot), id(parent)))
+            find_first_range_start(&info, &slots, &empty_block(id(slot), id(parent)))
         };
         // No block is before genesis.
         assert_eq!(find(0..=99, 0, 0), Some(0));
