@@ -2,6 +2,7 @@
 
 mod damage;
 mod directory_log;
+mod fault_reports;
 mod follows;
 mod generations;
 mod jumps;
