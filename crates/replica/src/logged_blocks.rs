@@ -1,48 +1,42 @@
 //! The final blocks that a log still has, for an archive that lacks them.
 //!
-//! In: the messages of one generation of the log, from the newest snapshot before the first needed block on, or from
-//! the oldest message if the log has later blocks only. Out: final blocks in their order, up to the message that was
-//! the log's last one at the start.
+//! In: the messages of the log, generation by generation: the newest snapshot before the first needed block, or the
+//! oldest message if the log has later blocks only, and all messages after it. Out: final blocks in their order, each
+//! slot once, up to the message that was the log's last one at the start.
 //! Invariant: a record has the digests that it states. The sum over all accounts and the bank hash of its block are the
 //! word of its ingester: they are not computed here.
-//! Behaviour on damage: damaged records are passed over. The caller finds out from the parents of blocks that some are
-//! missing.
-//! Bounds: [`UNROOTED_BYTES_MAX`] of blocks above the root, besides one record. At the bound the oldest one is dropped.
-//! Not here: the ledger that follows the log (`log_follower`), the archive (`cluster_snapshot`).
+//! Behaviour on damage: damaged records are passed over, and so is a block whose parent is not the block before it. If
+//! a block is missing, and a later generation continues from a block before it, that generation is read instead of the
+//! rest of this one. The caller finds out from the parents of blocks that some are missing.
+//! Bounds: those of the blocks above the root (`unrooted_blocks`), besides one record.
+//! Not here: the generations that are read (`log_parts`), the ledger that follows the log (`log_follower`), the archive
+//! (`cluster_snapshot`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use chain_solana::Block;
-use chain_solana::wire::{
-    BlockName, BlockRecord, Mark, ReadRecord, Record, RecordReader, WireError,
-};
-use cluster_snapshot::{load_manifest, newest_snapshots};
+use chain_solana::wire::{BlockRecord, Mark, ReadRecord, Record, RecordReader, WireError};
 use depot::Depot;
 use ledger::Slot;
 use replicated_log::{
     BATCH_MESSAGES_MAX, Log, LogError, LogReader, LogSpace, MessageKind, ReadError, StoredMessage,
-    Tail,
 };
 use solana::VerificationLevel;
+use solana_hash::Hash;
 
 use crate::fault::check_level;
-use crate::first_record::FirstRecord;
-use crate::newest_generations::{NewestGenerations, OpenGeneration};
+use crate::log_parts::{LogPart, LogParts, MESSAGE_TIMEOUT};
+use crate::unrooted_blocks::{UnrootedBlock, UnrootedBlocks};
 
-/// Bytes of blocks that are not final: a few hundred blocks of mainnet, where 32 are usually above the root.
-const UNROOTED_BYTES_MAX: u64 = 1 << 29;
-/// Number of snapshots before the first block whose manifests are tried.
-const MANIFESTS_MAX: usize = 4;
-/// Time limit of the wait for a message that exists.
-const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Damaged messages that are passed over: as many as an object of a log has. If it is damaged, all are unreadable.
 const DAMAGES_MAX: usize = BATCH_MESSAGES_MAX;
 
 /// Reads final blocks from a log.
 pub struct LoggedBlocks {
+    /// The later generations.
+    parts: LogParts,
     log: Arc<dyn Log>,
     reader: Box<dyn LogReader>,
     /// `None` while a thread decodes a message.
@@ -59,12 +53,56 @@ pub struct LoggedBlocks {
     level_min: Option<VerificationLevel>,
     unrooted: UnrootedBlocks,
     ready: VecDeque<Block>,
+    /// The last block that was returned.
+    last: Option<LastBlock>,
+}
+
+/// The last block that was returned.
+#[derive(Clone, Copy)]
+struct LastBlock {
+    slot: Slot,
+    blockhash: Hash,
+}
+
+/// The end of the messages of a generation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PartEnd {
+    /// All of them were read.
+    Complete,
+    /// The generation fell silent, was removed, or has too many damages.
+    Cut,
+}
+
+/// How a block continues the last one.
+enum Succession {
+    /// It is the next one.
+    Next,
+    /// Blocks between them are missing.
+    Gap,
+    /// It is the last one or before it.
+    Repeated,
+    /// It has another parent.
+    OtherChain,
+}
+
+impl LastBlock {
+    fn compare(self, next: &Block) -> Succession {
+        if next.id.slot <= self.slot {
+            Succession::Repeated
+        } else if next.parent.slot > self.slot {
+            Succession::Gap
+        } else if next.parent.slot == self.slot && next.previous_blockhash == self.blockhash {
+            Succession::Next
+        } else {
+            Succession::OtherChain
+        }
+    }
 }
 
 impl LoggedBlocks {
     /// Opens the newest generation of the log that continues from a block before the slot `from`, or else the oldest
-    /// generation, whose blocks are later ones. Returns `None` if the log has no messages. Records of ingesters below
-    /// `level_min` are passed over as damaged ones are.
+    /// generation, whose blocks are later ones. The generations after it follow. Returns `None` if the log has no
+    /// messages. Records of ingesters below `level_min` are passed over as damaged ones are.
     ///
     /// # Errors
     ///
@@ -76,44 +114,25 @@ impl LoggedBlocks {
         from: Slot,
         level_min: Option<VerificationLevel>,
     ) -> Result<Option<Self>, LogError> {
-        let mut later: Option<LaterGeneration> = None;
-        let Some(newest) = space.newest_generation().await? else { return Ok(None) };
-        let mut generations = NewestGenerations::new(space, 0, newest);
-        while let Some(opened) = generations.open_next().await? {
-            let OpenGeneration { generation, log, tail } = opened;
-            let Some(tail) = tail.filter(|tail| tail.first <= tail.last) else { continue };
-            let start = match find_snapshot(depot, cluster, generation, &tail, from).await {
-                Some(position) => Some(position.max(tail.first.saturating_sub(1))),
-                None => find_first(&*log, &tail, from).await?,
-            };
-            if let Some(start) = start {
-                let reader = log.read(start).await?;
-                let opened = Self::new(log, reader, start, tail.last);
-                return Ok(Some(Self { level_min, ..opened }));
-            }
-            later = Some(LaterGeneration { log, tail });
-        }
-        let Some(LaterGeneration { log, tail }) = later else { return Ok(None) };
-        let start = tail.first.saturating_sub(1);
-        let reader = log.read(start).await?;
-        Ok(Some(Self { level_min, ..Self::new(log, reader, start, tail.last) }))
-    }
-
-    fn new(log: Arc<dyn Log>, reader: Box<dyn LogReader>, start: u64, end: u64) -> Self {
-        Self {
+        let mut parts = LogParts::find(space, depot, cluster, from).await?;
+        let Some(LogPart { log, after, last, .. }) = parts.take_oldest() else { return Ok(None) };
+        let reader = log.read(after).await?;
+        Ok(Some(Self {
+            parts,
             log,
             reader,
             records: None,
-            at: start,
-            end,
+            at: after,
+            end: last,
             // A log may be cut within a record.
             is_skipping: true,
             damages: 0,
             is_cut: false,
-            level_min: None,
+            level_min,
             unrooted: UnrootedBlocks::default(),
             ready: VecDeque::new(),
-        }
+            last: None,
+        }))
     }
 
     /// Returns the next final block, or `None` at the end of the log. The first blocks may be older than the needed one.
@@ -124,45 +143,107 @@ impl LoggedBlocks {
     pub async fn next_block(&mut self) -> Result<Option<Block>, LogError> {
         loop {
             if let Some(block) = self.ready.pop_front() {
-                return Ok(Some(block));
-            }
-            if self.at >= self.end {
-                return Ok(None);
-            }
-            let wanted = self.at + 1;
-            let next = tokio::time::timeout(MESSAGE_TIMEOUT, self.reader.next()).await;
-            let Ok(next) = next else {
-                tracing::warn!(wanted, "the log sends no message in {MESSAGE_TIMEOUT:?}");
-                self.is_cut = true;
-                return Ok(None);
-            };
-            match next {
-                Ok(message) => self.push(message).await,
-                Err(
-                    ReadError::Truncated { first: found, .. } | ReadError::Missing { found, .. },
-                ) if found > wanted => self.skip_to(found).await?,
-                Err(ReadError::Damaged { .. }) if self.damages < DAMAGES_MAX => {
-                    self.damages += 1;
-                    self.skip_to(wanted + 1).await?;
+                if self.accept_block(&block).await? {
+                    return Ok(Some(block));
                 }
-                Err(ReadError::Log(err)) => return Err(err),
-                Err(err) => {
-                    tracing::warn!(wanted, "cannot read on in the log: {err}");
-                    self.is_cut = true;
-                    return Ok(None);
-                }
+                continue;
             }
+            let Some(end) = self.read_message().await? else { continue };
+            let mut next = self.last.and_then(|last| self.parts.take_continuing(last.slot));
+            if next.is_none() {
+                // The rest of this generation may have blocks that no later one has.
+                self.is_cut |= end == PartEnd::Cut;
+                next = self.parts.take_oldest();
+            }
+            let Some(part) = next else { return Ok(None) };
+            self.open_part(part).await?;
         }
     }
 
-    /// Whether the reading ended before the end of the log. The log may have more blocks when it is opened again.
+    /// Returns whether a block is the next one to be returned. If blocks before it are missing, and a later generation
+    /// has them, that generation is read instead.
+    async fn accept_block(&mut self, block: &Block) -> Result<bool, LogError> {
+        let slot = block.id.slot;
+        if let Some(last) = self.last {
+            match last.compare(block) {
+                Succession::Next => {}
+                // A generation repeats the blocks above the one that it continues from.
+                Succession::Repeated => return Ok(false),
+                Succession::OtherChain => {
+                    tracing::error!(
+                        slot,
+                        after = last.slot,
+                        "passes over a final block of the log: it is of another chain than those before it"
+                    );
+                    return Ok(false);
+                }
+                Succession::Gap => {
+                    if let Some(part) = self.parts.take_continuing(last.slot) {
+                        self.open_part(part).await?;
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        self.last = Some(LastBlock { slot, blockhash: block.blockhash });
+        Ok(true)
+    }
+
+    /// Continues with another generation. It lists the blocks above its first one again.
+    async fn open_part(&mut self, part: LogPart) -> Result<(), LogError> {
+        let LogPart { generation, log, after, last, .. } = part;
+        tracing::debug!(generation, "reads final blocks of the next generation of the log");
+        self.reader = log.read(after).await?;
+        self.log = log;
+        self.at = after;
+        self.end = last;
+        self.damages = 0;
+        self.restart_records();
+        self.unrooted = UnrootedBlocks::default();
+        self.ready.clear();
+        Ok(())
+    }
+
+    /// Reads the next message of the open generation. Returns `None` unless no message follows.
+    async fn read_message(&mut self) -> Result<Option<PartEnd>, LogError> {
+        if self.at >= self.end {
+            return Ok(Some(PartEnd::Complete));
+        }
+        let wanted = self.at + 1;
+        let next = tokio::time::timeout(MESSAGE_TIMEOUT, self.reader.next()).await;
+        let Ok(next) = next else {
+            tracing::warn!(wanted, "the log sends no message in {MESSAGE_TIMEOUT:?}");
+            return Ok(Some(PartEnd::Cut));
+        };
+        match next {
+            Ok(message) => self.push(message).await,
+            Err(ReadError::Truncated { first: found, .. } | ReadError::Missing { found, .. })
+                if found > wanted =>
+            {
+                self.skip_to(found).await?;
+            }
+            Err(ReadError::Damaged { .. }) if self.damages < DAMAGES_MAX => {
+                self.damages += 1;
+                self.skip_to(wanted + 1).await?;
+            }
+            Err(ReadError::Log(err)) => return Err(err),
+            Err(err) => {
+                tracing::warn!(wanted, "cannot read on in the log: {err}");
+                return Ok(Some(PartEnd::Cut));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the reading of a generation ended before its end, and no later one has the blocks after it. The log may
+    /// have more blocks when it is opened again.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
     /// Estimates the bytes of the blocks in memory.
     pub fn bytes(&self) -> u64 {
-        self.unrooted.bytes + self.ready.iter().map(Block::bytes).sum::<u64>()
+        self.unrooted.bytes() + self.ready.iter().map(Block::bytes).sum::<u64>()
     }
 
     /// Reads from this message on.
@@ -259,98 +340,5 @@ impl LoggedBlocks {
             }
             Record::Term(_) | Record::Snapshot(_) => {}
         }
-    }
-}
-
-/// Returns the position of the newest snapshot of a generation before a slot. Records after it have the blocks after
-/// its own.
-async fn find_snapshot(
-    depot: &Depot,
-    cluster: &str,
-    generation: u64,
-    tail: &Tail,
-    from: Slot,
-) -> Option<u64> {
-    let keys = match newest_snapshots(depot, cluster).await {
-        Ok(keys) => keys,
-        Err(err) => {
-            tracing::warn!(err = &err as &dyn std::error::Error, "cannot list the snapshots");
-            return None;
-        }
-    };
-    let before = keys.into_iter().filter(|key| key.generation == generation && key.slot < from);
-    for key in before.take(MANIFESTS_MAX) {
-        match load_manifest(depot, &key.key, None).await {
-            Ok(manifest) if manifest.position <= tail.last => return Some(manifest.position),
-            // It is of another log of this generation.
-            Ok(_) => {}
-            Err(err) => tracing::warn!(%err, "a snapshot is not used"),
-        }
-    }
-    None
-}
-
-/// Returns the start of a generation, unless its first record shows that it continues from `from` or a later block.
-async fn find_first(log: &dyn Log, tail: &Tail, from: Slot) -> Result<Option<u64>, LogError> {
-    let first = FirstRecord::read(log, tail, MESSAGE_TIMEOUT).await?;
-    let is_later = first.is_some_and(|first| first.record.block.slot >= from);
-    Ok((!is_later).then(|| tail.first.saturating_sub(1)))
-}
-
-/// A generation that does not continue from a block before the needed one.
-struct LaterGeneration {
-    log: Arc<dyn Log>,
-    tail: Tail,
-}
-
-/// A block above the root.
-struct UnrootedBlock {
-    /// The number of its parent's record.
-    parent_number: u64,
-    block: Block,
-}
-
-/// The blocks above the root, by the numbers of their records.
-#[derive(Default)]
-struct UnrootedBlocks {
-    blocks: BTreeMap<u64, UnrootedBlock>,
-    bytes: u64,
-}
-
-impl UnrootedBlocks {
-    fn insert(&mut self, number: u64, block: UnrootedBlock) {
-        self.bytes += block.block.bytes();
-        if let Some(replaced) = self.blocks.insert(number, block) {
-            self.bytes -= replaced.block.bytes();
-        }
-        while self.bytes > UNROOTED_BYTES_MAX
-            && let Some((_, oldest)) = self.blocks.pop_first()
-        {
-            self.bytes -= oldest.block.bytes();
-        }
-    }
-
-    fn remove(&mut self, number: u64) -> Option<UnrootedBlock> {
-        let removed = self.blocks.remove(&number)?;
-        self.bytes -= removed.block.bytes();
-        Some(removed)
-    }
-
-    /// Removes a new root with its ancestors, the oldest first, and the blocks of forks that end at it.
-    fn take_chain(&mut self, root: BlockName) -> Vec<Block> {
-        let mut chain = Vec::new();
-        let mut number = root.number;
-        while let Some(UnrootedBlock { parent_number, block }) = self.remove(number) {
-            number = parent_number;
-            chain.push(block);
-        }
-        let is_dead = |unrooted: &UnrootedBlock| unrooted.block.id.slot <= root.slot;
-        let dead = self.blocks.iter().filter(|(_, unrooted)| is_dead(unrooted));
-        let dead: Vec<u64> = dead.map(|(number, _)| *number).collect();
-        for number in dead {
-            self.remove(number);
-        }
-        chain.reverse();
-        chain
     }
 }

@@ -4,9 +4,12 @@
 //! that the history lacks, because this replica started later than the archive ends, or jumped to a snapshot.
 //! Out: the objects of [`cluster_snapshot::archive`].
 //! Behaviour on faults: a store or a log that fails is tried again. If neither the history nor the log has a block, the
-//! archive waits [`HOLE_TIMEOUT`] for another replica, and reads a log again that fell silent. Then it records a hole,
-//! and continues after it. Each range of an open hole is filled if a replica has its blocks (`fill`). The log and the
-//! metrics report it.
+//! archive waits [`HOLE_TIMEOUT`] for another replica, and reads a log again that fell silent, after pauses that
+//! double. Then it records a hole, and continues after it. Each range of an open hole is filled if a replica has its
+//! blocks (`fill`). The log and the metrics report it.
+//! Shape: one task archives, and fills holes alongside. A fill may read the whole log, which takes longer than a
+//! history retains the next blocks.
+//! Memory: for archiving and for fills, an open object and a reader of the log each.
 //! Not here: the format of an archive, how a log is read (`replica::LoggedBlocks`).
 
 mod fill;
@@ -28,18 +31,22 @@ use depot::Depot;
 use ledger::{Commitment, Slot};
 use replicated_log::LogSpace;
 use solana::VerificationLevel;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use self::log_reads::LogReads;
 use self::metrics::ArchiveMetrics;
 
 /// Interval at which new final blocks are archived. An object has the blocks of minutes.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Number of intervals after which open holes are tried again: ten minutes.
-const TICKS_BETWEEN_FILLS: u32 = 300;
+/// Interval at which open holes are tried again.
+const FILL_INTERVAL: Duration = Duration::from_secs(600);
 /// Time for which a missing block is left to another replica, which may still archive it. A history retains an hour by
 /// default; a hole that is recorded too early is filled later.
 const HOLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Pause before a log that fell silent is read again for a missing block. It doubles with each read.
+const REREAD_BACKOFF: Duration = INTERVAL;
+/// The longest such pause.
+const REREAD_BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// Blocks that are taken out of the history at once.
 const BLOCKS_MAX: usize = 256;
 
@@ -58,15 +65,6 @@ pub(super) struct Archiver {
     metrics: Arc<ArchiveMetrics>,
 }
 
-/// The archive between two intervals.
-#[derive(Default)]
-struct ArchiverState {
-    /// The open archive.
-    progress: Option<ArchiveProgress>,
-    log_reads: LogReads,
-    ticks_to_fill: u32,
-}
-
 /// An open archive.
 struct ArchiveProgress {
     writer: ArchiveWriter,
@@ -81,8 +79,26 @@ struct ArchiveProgress {
 struct ArchiveGap {
     slot: Slot,
     since: Instant,
-    /// Whether the log fell silent before its end. It may have the block.
-    is_log_cut: bool,
+    /// The time of the next read of a log that fell silent before its end. It may have the block.
+    reread_at: Option<Instant>,
+    /// The pause after the next read.
+    backoff: Duration,
+}
+
+impl ArchiveGap {
+    fn new(slot: Slot, now: Instant) -> Self {
+        Self { slot, since: now, reread_at: None, backoff: REREAD_BACKOFF }
+    }
+
+    fn is_read_due(&self, now: Instant) -> bool {
+        self.reread_at.is_some_and(|at| now >= at)
+    }
+
+    /// Notes a read of the log without the block.
+    fn note_read(&mut self, now: Instant, is_cut: bool) {
+        self.reread_at = is_cut.then(|| now + self.backoff);
+        self.backoff = (self.backoff * 2).min(REREAD_BACKOFF_MAX);
+    }
 }
 
 /// The result of a read of the log for missing blocks.
@@ -134,35 +150,45 @@ impl Archiver {
 
     /// Archives until the task is aborted.
     pub(super) async fn run(self) {
-        let mut ticks = tokio::time::interval(INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut state = ArchiverState::default();
+        tokio::join!(self.run_archive(), self.run_fills());
+    }
+
+    async fn run_archive(&self) {
+        let mut progress = None;
+        let mut ticks = start_ticks(INTERVAL);
         loop {
             ticks.tick().await;
-            if let Err(err) = self.run_once(&mut state).await {
+            if let Err(err) = self.archive_once(&mut progress).await {
                 self.metrics.failures.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!("cannot archive final blocks: {err:#}");
             }
         }
     }
 
-    /// Archives the final blocks that are known by now, and fills holes from time to time.
-    async fn run_once(&self, state: &mut ArchiverState) -> Result<()> {
-        if state.progress.is_none() {
-            state.progress = Some(self.open().await?);
+    async fn run_fills(&self) {
+        let mut log_reads = LogReads::default();
+        let mut ticks = start_ticks(FILL_INTERVAL);
+        loop {
+            ticks.tick().await;
+            if let Err(err) = self.fill_holes(&mut log_reads).await {
+                self.metrics.failures.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("cannot fill the holes of the archive: {err:#}");
+            }
         }
-        if let Some(progress) = &mut state.progress {
+    }
+
+    /// Archives the final blocks that are known by now. Opens the archive first, unless it is open.
+    async fn archive_once(&self, progress: &mut Option<ArchiveProgress>) -> Result<()> {
+        if progress.is_none() {
+            *progress = Some(self.open().await?);
+        }
+        if let Some(progress) = progress {
             // After a failure the same block is pushed again.
             let archived = self.archive(progress).await;
             let bytes = progress.writer.open_bytes();
             self.metrics.object_bytes.store(bytes, Ordering::Relaxed);
             archived?;
         }
-        if state.ticks_to_fill == 0 {
-            state.ticks_to_fill = TICKS_BETWEEN_FILLS;
-            self.fill_holes(&mut state.log_reads).await?;
-        }
-        state.ticks_to_fill -= 1;
         Ok(())
     }
 
@@ -231,21 +257,22 @@ impl Archiver {
     async fn close_gap(&self, progress: &mut ArchiveProgress, next: &Block) -> Result<bool> {
         let Some(slot) = progress.writer.needed_slot() else { return Ok(false) };
         let known = progress.gap.filter(|gap| gap.slot == slot);
-        let mut read = LogRead::default();
-        if known.is_none_or(|gap| gap.is_log_cut) {
-            read = self.push_logged(progress, slot, next).await?;
-            if read.has_block {
-                return Ok(true);
+        let gap = match known {
+            Some(gap) if !gap.is_read_due(Instant::now()) => gap,
+            _ => {
+                let read = self.push_logged(progress, slot, next).await?;
+                if read.has_block {
+                    return Ok(true);
+                }
+                let now = Instant::now();
+                let mut gap = known.unwrap_or_else(|| ArchiveGap::new(slot, now));
+                gap.note_read(now, read.is_cut);
+                gap
             }
-        }
-        let gap = ArchiveGap {
-            slot,
-            since: known.map_or_else(Instant::now, |gap| gap.since),
-            is_log_cut: read.is_cut,
         };
         if known.is_none() {
             let last = next.parent.slot;
-            match gap.is_log_cut {
+            match gap.reread_at.is_some() {
                 true => tracing::warn!(
                     "the history lacks the final blocks {slot} to {last}, and the log fell silent before its end"
                 ),
@@ -307,7 +334,8 @@ impl Archiver {
     async fn open_log(&self, from: Slot) -> Result<Option<LoggedBlockReader<'_>>> {
         let Self { depot, cluster, level_min, .. } = self;
         let opened = LoggedBlocks::open(&*self.space, depot, cluster, from, *level_min).await?;
-        Ok(opened.map(|blocks| LoggedBlockReader { blocks, from, metrics: &self.metrics }))
+        let metrics = &self.metrics;
+        Ok(opened.map(|blocks| LoggedBlockReader { blocks, from, metrics, reported_bytes: 0 }))
     }
 
     /// Returns final blocks of the history from a slot on, at most [`BLOCKS_MAX`].
@@ -323,6 +351,8 @@ struct LoggedBlockReader<'a> {
     blocks: LoggedBlocks,
     from: Slot,
     metrics: &'a ArchiveMetrics,
+    /// The part of the reported bytes that is of this reader.
+    reported_bytes: u64,
 }
 
 impl LoggedBlockReader<'_> {
@@ -333,18 +363,33 @@ impl LoggedBlockReader<'_> {
 
     async fn next_block(&mut self) -> Result<Option<Block>> {
         while let Some(block) = self.blocks.next_block().await? {
-            let bytes = block.bytes() + self.blocks.bytes();
-            self.metrics.logged_bytes.store(bytes, Ordering::Relaxed);
+            self.report_bytes(block.bytes() + self.blocks.bytes());
             if block.id.slot >= self.from {
                 return Ok(Some(block));
             }
         }
         Ok(None)
     }
+
+    fn report_bytes(&mut self, bytes: u64) {
+        let before = std::mem::replace(&mut self.reported_bytes, bytes);
+        let reported = &self.metrics.logged_bytes;
+        match bytes.checked_sub(before) {
+            Some(more) => reported.fetch_add(more, Ordering::Relaxed),
+            None => reported.fetch_sub(before - bytes, Ordering::Relaxed),
+        };
+    }
 }
 
 impl Drop for LoggedBlockReader<'_> {
     fn drop(&mut self) {
-        self.metrics.logged_bytes.store(0, Ordering::Relaxed);
+        self.report_bytes(0);
     }
+}
+
+/// Starts ticks that are at least an interval apart.
+fn start_ticks(interval: Duration) -> Interval {
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }

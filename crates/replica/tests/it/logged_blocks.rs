@@ -1,4 +1,6 @@
 //! The final blocks that are read from a log are those of the chain's model, without the damaged ones.
+//!
+//! Not here: logs of several generations (`logged_generations`).
 
 use chain_solana::Block;
 use ledger::Slot;
@@ -9,10 +11,10 @@ use crate::source_chain::{FIRST_SLOT, SourceChain};
 use crate::source_log::{CLUSTER, SourceLog};
 
 /// The level of the tests' ingester.
-const LEVEL_MIN: Option<VerificationLevel> = Some(VerificationLevel::Sequence);
+pub(crate) const LEVEL_MIN: Option<VerificationLevel> = Some(VerificationLevel::Sequence);
 
 /// Reads all final blocks of a log for an archive that needs the blocks from a slot on.
-async fn read_blocks(log: &SourceLog, from: Slot) -> Vec<Block> {
+pub(crate) async fn read_blocks(log: &SourceLog, from: Slot) -> Vec<Block> {
     let opened = LoggedBlocks::open(&log.space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
     let Some(mut logged) = opened.expect("a log in memory") else { return Vec::new() };
     let mut blocks = Vec::new();
@@ -23,7 +25,7 @@ async fn read_blocks(log: &SourceLog, from: Slot) -> Vec<Block> {
 }
 
 /// Compares blocks with those of a chain.
-fn check(blocks: &[Block], chain: &SourceChain, expected: &[usize]) {
+pub(crate) fn check(blocks: &[Block], chain: &SourceChain, expected: &[usize]) {
     let slots: Vec<Slot> = blocks.iter().map(|block| block.id.slot).collect();
     let source = expected.iter().map(|index| chain.blocks[*index].block.id.slot);
     assert_eq!(slots, source.collect::<Vec<Slot>>());
@@ -41,7 +43,7 @@ fn check(blocks: &[Block], chain: &SourceChain, expected: &[usize]) {
 }
 
 /// The final blocks after the first one.
-fn final_blocks(chain: &SourceChain) -> Vec<usize> {
+pub(crate) fn final_blocks(chain: &SourceChain) -> Vec<usize> {
     chain.chain_to(chain.root).into_iter().skip(1).collect()
 }
 
@@ -128,36 +130,6 @@ async fn a_damaged_or_lost_record_is_passed_over() {
         let intact: Vec<usize> = all.into_iter().filter(|index| *index != damaged).collect();
         check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &intact);
     }
-}
-
-#[tokio::test]
-async fn the_generation_before_is_read_for_blocks_that_the_newest_does_not_have() {
-    let mut chain = SourceChain::new(8);
-    let mut log = SourceLog::new(&chain).await;
-    for _ in 0..30 {
-        let steps = chain.extend(chain.tip);
-        log.append_steps(&chain, &steps).await;
-    }
-    let before = final_blocks(&chain);
-    let root = chain.root;
-    log.open_generation(&chain, root).await;
-    // The new generation lists the blocks above its first one again.
-    let alive: Vec<usize> =
-        chain.chain_to(chain.tip).into_iter().filter(|index| *index > root).collect();
-    for index in alive {
-        log.append_block(&chain, index).await;
-    }
-    for _ in 0..10 {
-        let steps = chain.extend(chain.tip);
-        log.append_steps(&chain, &steps).await;
-    }
-    let slot = chain.blocks[root].block.id.slot;
-    check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &before);
-    // The oldest generation has the oldest ones of the later blocks.
-    check(&read_blocks(&log, FIRST_SLOT).await, &chain, &before);
-    let after: Vec<usize> =
-        final_blocks(&chain).into_iter().filter(|index| *index > root).collect();
-    check(&read_blocks(&log, slot + 1).await, &chain, &after);
 }
 
 #[tokio::test]

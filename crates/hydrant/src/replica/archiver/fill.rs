@@ -2,8 +2,9 @@
 //!
 //! A range of slots whose blocks are all known is archived, whether blocks before it are missing or not.
 //! Bounds: [`HOLES_MAX`] holes, the newest ones.
-//! Not here: how often the log is read for one (`log_reads`).
+//! Not here: how often the log is read for one (`log_reads`), and when (`archiver`).
 
+use std::error::Error;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 
@@ -15,7 +16,7 @@ use cluster_snapshot::archive::{
 };
 use ledger::Slot;
 
-use super::log_reads::LogReads;
+use super::log_reads::{LogReadEnd, LogReads};
 use super::{ArchiveProgress, Archiver, LoggedBlockReader};
 
 /// Number of the newest holes that are filled. The blocks of older ones are in no history and no log.
@@ -24,7 +25,7 @@ const HOLES_MAX: usize = 64;
 impl Archiver {
     /// Fills the holes whose blocks are known.
     pub(super) async fn fill_holes(&self, log_reads: &mut LogReads) -> Result<()> {
-        log_reads.start();
+        log_reads.start(self.find_newest_generation().await);
         let holes = list_holes(&self.depot, &self.cluster).await?;
         let mut open_slots: u64 = 0;
         for hole in holes.iter().rev().take(HOLES_MAX) {
@@ -34,6 +35,19 @@ impl Archiver {
         }
         self.metrics.open_slots.store(open_slots, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Returns the newest generation of the log that has records. `None` if the log has none, or does not respond.
+    async fn find_newest_generation(&self) -> Option<u64> {
+        let found = ::replica::find_newest_generation(&*self.space).await;
+        found.unwrap_or_else(|err| {
+            self.metrics.failures.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(
+                err = &err as &dyn Error,
+                "cannot read the log to fill holes of the archive"
+            );
+            None
+        })
     }
 
     /// Fills a hole from the history, and then from the log. Returns the slots that are still open.
@@ -100,32 +114,36 @@ impl Archiver {
         if !log_reads.is_due(first) {
             return Ok(());
         }
-        let mut is_cut = false;
+        let mut end = LogReadEnd::LogEnd;
         if let Some(mut logged) = self.open_log(first).await? {
-            self.fill_from_reader(hole, slots, &mut logged).await?;
-            is_cut = logged.is_cut();
+            end = self.fill_from_reader(hole, slots, &mut logged).await?;
+            if logged.is_cut() {
+                end = LogReadEnd::Cut;
+            }
         }
-        log_reads.note_read(first, is_cut);
+        log_reads.note_read(first, end);
         Ok(())
     }
 
+    /// Returns whether the read ended at a block after the slots, or with the log.
     async fn fill_from_reader(
         &self,
         hole: &ArchiveHoleKey,
         slots: RangeInclusive<Slot>,
         logged: &mut LoggedBlockReader<'_>,
-    ) -> Result<()> {
-        let Some(mut block) = logged.next_block().await? else { return Ok(()) };
+    ) -> Result<LogReadEnd> {
+        let Some(mut block) = logged.next_block().await? else { return Ok(LogReadEnd::LogEnd) };
         let Some(mut fill) = HoleFill::open(self, hole, slots, &block).await? else {
-            return Ok(());
+            return Ok(LogReadEnd::LaterBlock);
         };
         while fill.push(&block).await? {
-            match logged.next_block().await? {
-                Some(next) => block = next,
-                None => return fill.end_range().await,
-            }
+            let Some(next) = logged.next_block().await? else {
+                fill.end_range().await?;
+                return Ok(LogReadEnd::LogEnd);
+            };
+            block = next;
         }
-        Ok(())
+        Ok(LogReadEnd::LaterBlock)
     }
 
     /// Opens a hole at the start of a range.
@@ -156,7 +174,9 @@ impl<'a> HoleFill<'a> {
         slots: RangeInclusive<Slot>,
         oldest: &Block,
     ) -> Result<Option<Self>> {
-        let Some(first) = find_first(&archiver.info, &slots, oldest) else { return Ok(None) };
+        let Some(first) = find_first_range_start(&archiver.info, &slots, oldest) else {
+            return Ok(None);
+        };
         let hole = read_hole(&archiver.depot, hole).await?;
         let progress = archiver.open_hole(&hole, first).await?;
         Ok(Some(Self { archiver, hole, last: *slots.end(), progress }))
@@ -179,7 +199,9 @@ impl<'a> HoleFill<'a> {
         }
         self.end_range().await?;
         let slots = self.progress.next..=self.last;
-        let Some(first) = find_first(&self.archiver.info, &slots, next) else { return Ok(false) };
+        let Some(first) = find_first_range_start(&self.archiver.info, &slots, next) else {
+            return Ok(false);
+        };
         self.progress = self.archiver.open_hole(&self.hole, first).await?;
         self.archiver.push(&mut self.progress, next).await
     }
@@ -195,7 +217,11 @@ impl<'a> HoleFill<'a> {
 
 /// Returns the first of some slots, at the start of a range, from which on all blocks are known if `oldest` is the
 /// oldest known block. `None` if no range starts there.
-fn find_first(info: &ClusterInfo, slots: &RangeInclusive<Slot>, oldest: &Block) -> Option<Slot> {
+fn find_first_range_start(
+    info: &ClusterInfo,
+    slots: &RangeInclusive<Slot>,
+    oldest: &Block,
+) -> Option<Slot> {
     let parent = oldest.parent.slot;
     // Genesis is its own parent.
     if parent < *slots.start() || parent == oldest.id.slot {
@@ -219,7 +245,7 @@ mod tests {
         let info = cluster_info();
         let id = |slot| BlockId { slot, version: 1 };
         let find = |slots: RangeInclusive<Slot>, parent: Slot, slot: Slot| {
-            find_first(&info, &slots, &empty_block(id(slot), id(parent)))
+            find_first_range_start(&info, &slots, &empty_block(id(slot), id(parent)))
         };
         // No block is before genesis.
         assert_eq!(find(0..=99, 0, 0), Some(0));
