@@ -9,8 +9,8 @@
 //! a block is missing, and a later generation continues from a block before it, that generation is read instead of the
 //! rest of this one. The caller finds out from the parents of blocks that some are missing.
 //! Bounds: those of the blocks above the root (`unrooted_blocks`), besides one record.
-//! Not here: the generations that are read (`log_parts`), the ledger that follows the log (`log_follower`), the archive
-//! (`cluster_snapshot`).
+//! Not here: the generations that are read (`generation_spans`), the ledger that follows the log (`log_follower`), the
+//! archive (`cluster_snapshot`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use solana::VerificationLevel;
 use solana_hash::Hash;
 
 use crate::fault::check_level;
-use crate::log_parts::{LogPart, LogParts, MESSAGE_TIMEOUT};
+use crate::generation_spans::{GenerationSpan, GenerationSpans, MESSAGE_TIMEOUT};
 use crate::unrooted_blocks::{UnrootedBlock, UnrootedBlocks};
 
 /// Damaged messages that are passed over: as many as an object of a log has. If it is damaged, all are unreadable.
@@ -36,7 +36,7 @@ const DAMAGES_MAX: usize = BATCH_MESSAGES_MAX;
 /// Reads final blocks from a log.
 pub struct LoggedBlocks {
     /// The later generations.
-    parts: LogParts,
+    spans: GenerationSpans,
     log: Arc<dyn Log>,
     reader: Box<dyn LogReader>,
     /// `None` while a thread decodes a message.
@@ -66,7 +66,7 @@ struct LastBlock {
 
 /// The end of the messages of a generation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum PartEnd {
+enum SpanEnd {
     /// All of them were read.
     Complete,
     /// The generation fell silent, was removed, or has too many damages.
@@ -114,11 +114,12 @@ impl LoggedBlocks {
         from: Slot,
         level_min: Option<VerificationLevel>,
     ) -> Result<Option<Self>, LogError> {
-        let mut parts = LogParts::find(space, depot, cluster, from).await?;
-        let Some(LogPart { log, after, last, .. }) = parts.take_oldest() else { return Ok(None) };
+        let mut spans = GenerationSpans::find(space, depot, cluster, from).await?;
+        let Some(oldest) = spans.take_oldest() else { return Ok(None) };
+        let GenerationSpan { log, after, last, .. } = oldest;
         let reader = log.read(after).await?;
         Ok(Some(Self {
-            parts,
+            spans,
             log,
             reader,
             records: None,
@@ -149,14 +150,14 @@ impl LoggedBlocks {
                 continue;
             }
             let Some(end) = self.read_message().await? else { continue };
-            let mut next = self.last.and_then(|last| self.parts.take_continuing(last.slot));
+            let mut next = self.last.and_then(|last| self.spans.take_covering(last.slot));
             if next.is_none() {
                 // The rest of this generation may have blocks that no later one has.
-                self.is_cut |= end == PartEnd::Cut;
-                next = self.parts.take_oldest();
+                self.is_cut |= end == SpanEnd::Cut;
+                next = self.spans.take_oldest();
             }
-            let Some(part) = next else { return Ok(None) };
-            self.open_part(part).await?;
+            let Some(span) = next else { return Ok(None) };
+            self.open_span(span).await?;
         }
     }
 
@@ -178,8 +179,8 @@ impl LoggedBlocks {
                     return Ok(false);
                 }
                 Succession::Gap => {
-                    if let Some(part) = self.parts.take_continuing(last.slot) {
-                        self.open_part(part).await?;
+                    if let Some(span) = self.spans.take_covering(last.slot) {
+                        self.open_span(span).await?;
                         return Ok(false);
                     }
                 }
@@ -190,8 +191,8 @@ impl LoggedBlocks {
     }
 
     /// Continues with another generation. It lists the blocks above its first one again.
-    async fn open_part(&mut self, part: LogPart) -> Result<(), LogError> {
-        let LogPart { generation, log, after, last, .. } = part;
+    async fn open_span(&mut self, span: GenerationSpan) -> Result<(), LogError> {
+        let GenerationSpan { generation, log, after, last, .. } = span;
         tracing::debug!(generation, "reads final blocks of the next generation of the log");
         self.reader = log.read(after).await?;
         self.log = log;
@@ -205,15 +206,15 @@ impl LoggedBlocks {
     }
 
     /// Reads the next message of the open generation. Returns `None` unless no message follows.
-    async fn read_message(&mut self) -> Result<Option<PartEnd>, LogError> {
+    async fn read_message(&mut self) -> Result<Option<SpanEnd>, LogError> {
         if self.at >= self.end {
-            return Ok(Some(PartEnd::Complete));
+            return Ok(Some(SpanEnd::Complete));
         }
         let wanted = self.at + 1;
         let next = tokio::time::timeout(MESSAGE_TIMEOUT, self.reader.next()).await;
         let Ok(next) = next else {
             tracing::warn!(wanted, "the log sends no message in {MESSAGE_TIMEOUT:?}");
-            return Ok(Some(PartEnd::Cut));
+            return Ok(Some(SpanEnd::Cut));
         };
         match next {
             Ok(message) => self.push(message).await,
@@ -229,7 +230,7 @@ impl LoggedBlocks {
             Err(ReadError::Log(err)) => return Err(err),
             Err(err) => {
                 tracing::warn!(wanted, "cannot read on in the log: {err}");
-                return Ok(Some(PartEnd::Cut));
+                return Ok(Some(SpanEnd::Cut));
             }
         }
         Ok(None)

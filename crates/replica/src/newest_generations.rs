@@ -3,7 +3,7 @@
 //! A generation without a record is still being opened, or its opener has died. A generation that was removed is left
 //! out.
 //! Bounds: the records of at most [`GENERATIONS_MAX`] generations are requested.
-//! Not here: which generation a caller uses (`snapshots`, `logged_blocks`).
+//! Not here: which generation a caller uses (`snapshots`, `generation_spans`).
 
 use std::iter::Rev;
 use std::ops::RangeInclusive;
@@ -60,6 +60,17 @@ impl<'a> NewestGenerations<'a> {
         }
         Ok(None)
     }
+}
+
+/// Returns the newest generation that has records, or `None` if none has. Searches the newest 8 generations only.
+///
+/// # Errors
+///
+/// The log cannot be reached.
+pub async fn find_newest_generation(space: &dyn LogSpace) -> Result<Option<u64>, LogError> {
+    let Some(newest) = space.newest_generation().await? else { return Ok(None) };
+    let opened = NewestGenerations::new(space, 0, newest).open_next().await?;
+    Ok(opened.map(|opened| opened.generation))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The generations of a log that may have final blocks from a slot on, and the messages of each that are read.
 //!
-//! In: the first records of the newest generations, and the snapshots of the store. Out: a [`LogPart`] for each
+//! In: the first records of the newest generations, and the snapshots of the store. Out: a [`GenerationSpan`] for each
 //! generation, the oldest first: of the newest one that continues from a block before the slot, or else of the oldest
 //! one, and of all later ones.
 //! Bounds: those of the list of generations (`newest_generations`).
@@ -23,7 +23,7 @@ pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 const MANIFESTS_MAX: usize = 4;
 
 /// The messages of a generation that may have needed blocks.
-pub(crate) struct LogPart {
+pub(crate) struct GenerationSpan {
     pub(crate) generation: u64,
     pub(crate) log: Arc<dyn Log>,
     /// Sequence before the first message to be read.
@@ -35,14 +35,14 @@ pub(crate) struct LogPart {
     start_slot: Option<Slot>,
 }
 
-/// The parts of a log that were not read yet.
-pub(crate) struct LogParts {
+/// The spans of a log that were not read yet.
+pub(crate) struct GenerationSpans {
     /// The newest one first.
-    parts: Vec<LogPart>,
+    spans: Vec<GenerationSpan>,
 }
 
-impl LogParts {
-    /// Finds the parts with the blocks from the slot `from` on.
+impl GenerationSpans {
+    /// Finds the spans with the blocks from the slot `from` on.
     ///
     /// # Errors
     ///
@@ -53,8 +53,8 @@ impl LogParts {
         cluster: &str,
         from: Slot,
     ) -> Result<Self, LogError> {
-        let mut parts = Vec::new();
-        let Some(newest) = space.newest_generation().await? else { return Ok(Self { parts }) };
+        let mut spans = Vec::new();
+        let Some(newest) = space.newest_generation().await? else { return Ok(Self { spans }) };
         let mut generations = NewestGenerations::new(space, 0, newest);
         while let Some(opened) = generations.open_next().await? {
             let OpenGeneration { generation, log, tail } = opened;
@@ -62,7 +62,8 @@ impl LogParts {
             let oldest = tail.first.saturating_sub(1);
             if let Some(position) = find_snapshot(depot, cluster, generation, &tail, from).await {
                 let after = position.max(oldest);
-                parts.push(LogPart { generation, log, after, last: tail.last, start_slot: None });
+                let last = tail.last;
+                spans.push(GenerationSpan { generation, log, after, last, start_slot: None });
                 break;
             }
             let first = FirstRecord::read(&*log, &tail, MESSAGE_TIMEOUT).await?;
@@ -70,38 +71,28 @@ impl LogParts {
             // Generations before one that has lost its oldest messages have lost all of theirs. If a first record is
             // only unreadable, they may have the blocks.
             let is_before = start_slot.map_or(tail.first > 1, |start| start < from);
-            parts.push(LogPart { generation, log, after: oldest, last: tail.last, start_slot });
+            let last = tail.last;
+            spans.push(GenerationSpan { generation, log, after: oldest, last, start_slot });
             if is_before {
                 break;
             }
         }
-        Ok(Self { parts })
+        Ok(Self { spans })
     }
 
-    /// Removes the oldest part.
-    pub(crate) fn take_oldest(&mut self) -> Option<LogPart> {
-        self.parts.pop()
+    /// Removes the oldest span.
+    pub(crate) fn take_oldest(&mut self) -> Option<GenerationSpan> {
+        self.spans.pop()
     }
 
-    /// Removes the oldest part that has all blocks after a slot, and the parts before it. Returns `None`, and removes
-    /// none, if no part is known to have them.
-    pub(crate) fn take_continuing(&mut self, after: Slot) -> Option<LogPart> {
-        let continues = |part: &LogPart| part.start_slot.is_some_and(|start| start <= after);
-        let at = self.parts.iter().rposition(continues)?;
-        self.parts.truncate(at + 1);
-        self.parts.pop()
+    /// Removes the oldest span that has all blocks after a slot, and the spans before it. Returns `None`, and removes
+    /// none, if no span is known to have them.
+    pub(crate) fn take_covering(&mut self, after: Slot) -> Option<GenerationSpan> {
+        let covers = |span: &GenerationSpan| span.start_slot.is_some_and(|start| start <= after);
+        let at = self.spans.iter().rposition(covers)?;
+        self.spans.truncate(at + 1);
+        self.spans.pop()
     }
-}
-
-/// Returns the newest generation that has records, or `None` if none has.
-///
-/// # Errors
-///
-/// The log cannot be reached.
-pub async fn find_newest_generation(space: &dyn LogSpace) -> Result<Option<u64>, LogError> {
-    let Some(newest) = space.newest_generation().await? else { return Ok(None) };
-    let opened = NewestGenerations::new(space, 0, newest).open_next().await?;
-    Ok(opened.map(|opened| opened.generation))
 }
 
 /// Returns the position of the newest snapshot of a generation before a slot. Records after it have the blocks after
