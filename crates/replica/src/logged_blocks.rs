@@ -3,8 +3,8 @@
 //! In: the messages of the log, generation by generation: the newest snapshot before the first needed block, or the
 //! oldest message if the log has later blocks only, and all messages after it. Out: final blocks in their order, each
 //! slot once, up to the message that was the log's last one at the start.
-//! Invariant: a record has the digests that it states. The sum over all accounts and the bank hash of its block are the
-//! word of its ingester: they are not computed here.
+//! Invariant: a record has the digests that it states. The sum over all accounts and the bank hash come from the
+//! ingester and are not recomputed.
 //! Behaviour on damage: damaged records are passed over, and so is a block whose parent is not the block before it. If
 //! a block is missing, and a later generation continues from a block before it, that generation is read instead of the
 //! rest of this one. The caller finds out from the parents of blocks that some are missing.
@@ -48,7 +48,9 @@ pub struct LoggedBlocks {
     /// Whether messages are skipped up to the next head.
     is_skipping: bool,
     damages: usize,
-    is_cut: bool,
+    is_incomplete: bool,
+    /// Whether a block of another chain was skipped.
+    has_other_chain: bool,
     /// The lowest level of proof of an ingester whose records are used.
     level_min: Option<VerificationLevel>,
     unrooted: UnrootedBlocks,
@@ -70,7 +72,7 @@ enum SpanEnd {
     /// All of them were read.
     Complete,
     /// The generation fell silent, was removed, or has too many damages.
-    Cut,
+    Incomplete,
 }
 
 /// How a block continues the last one.
@@ -128,7 +130,8 @@ impl LoggedBlocks {
             // A log may be cut within a record.
             is_skipping: true,
             damages: 0,
-            is_cut: false,
+            is_incomplete: false,
+            has_other_chain: false,
             level_min,
             unrooted: UnrootedBlocks::default(),
             ready: VecDeque::new(),
@@ -153,7 +156,7 @@ impl LoggedBlocks {
             let mut next = self.last.and_then(|last| self.spans.take_covering(last.slot));
             if next.is_none() {
                 // The rest of this generation may have blocks that no later one has.
-                self.is_cut |= end == SpanEnd::Cut;
+                self.is_incomplete |= end == SpanEnd::Incomplete;
                 next = self.spans.take_oldest();
             }
             let Some(span) = next else { return Ok(None) };
@@ -171,11 +174,7 @@ impl LoggedBlocks {
                 // A generation repeats the blocks above the one that it continues from.
                 Succession::Repeated => return Ok(false),
                 Succession::OtherChain => {
-                    tracing::error!(
-                        slot,
-                        after = last.slot,
-                        "passes over a final block of the log: it is of another chain than those before it"
-                    );
+                    self.report_other_chain(slot, last);
                     return Ok(false);
                 }
                 Succession::Gap => {
@@ -188,6 +187,17 @@ impl LoggedBlocks {
         }
         self.last = Some(LastBlock { slot, blockhash: block.blockhash });
         Ok(true)
+    }
+
+    /// Logs the first skipped block of another chain: a log with two chains may have many.
+    fn report_other_chain(&mut self, slot: Slot, last: LastBlock) {
+        if !std::mem::replace(&mut self.has_other_chain, true) {
+            tracing::error!(
+                slot,
+                after = last.slot,
+                "skipped a final block of the log: its parent is not the last block; later ones are not reported"
+            );
+        }
     }
 
     /// Continues with another generation. It lists the blocks above its first one again.
@@ -205,7 +215,8 @@ impl LoggedBlocks {
         Ok(())
     }
 
-    /// Reads the next message of the open generation. Returns `None` unless no message follows.
+    /// Reads the next message of the open generation. Returns how the generation ended once it has no further message,
+    /// otherwise `None`.
     async fn read_message(&mut self) -> Result<Option<SpanEnd>, LogError> {
         if self.at >= self.end {
             return Ok(Some(SpanEnd::Complete));
@@ -214,7 +225,7 @@ impl LoggedBlocks {
         let next = tokio::time::timeout(MESSAGE_TIMEOUT, self.reader.next()).await;
         let Ok(next) = next else {
             tracing::warn!(wanted, "the log sends no message in {MESSAGE_TIMEOUT:?}");
-            return Ok(Some(SpanEnd::Cut));
+            return Ok(Some(SpanEnd::Incomplete));
         };
         match next {
             Ok(message) => self.push(message).await,
@@ -229,17 +240,17 @@ impl LoggedBlocks {
             }
             Err(ReadError::Log(err)) => return Err(err),
             Err(err) => {
-                tracing::warn!(wanted, "cannot read on in the log: {err}");
-                return Ok(Some(SpanEnd::Cut));
+                tracing::warn!(wanted, "cannot continue to read the log: {err}");
+                return Ok(Some(SpanEnd::Incomplete));
             }
         }
         Ok(None)
     }
 
-    /// Whether the reading of a generation ended before its end, and no later one has the blocks after it. The log may
-    /// have more blocks when it is opened again.
-    pub fn is_cut(&self) -> bool {
-        self.is_cut
+    /// Whether a generation could not be read to its end and no later one has the blocks after that point. Opening the
+    /// log again may return more blocks.
+    pub fn is_incomplete(&self) -> bool {
+        self.is_incomplete
     }
 
     /// Estimates the bytes of the blocks in memory.

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use chain_solana::Block;
 use chain_solana::wire::BlockName;
 
-/// Bytes of blocks that are not final: some hundred blocks of mainnet, where 32 are usually above the root. An archive
-/// has two readers.
+/// Bound of the blocks above the root: about a hundred blocks or more of mainnet, where 32 are usual. An archiver has
+/// up to two readers, so 512 MiB together.
 const UNROOTED_BYTES_MAX: u64 = 1 << 28;
 
 /// A block above the root.
@@ -52,7 +52,8 @@ impl UnrootedBlocks {
         Some(removed)
     }
 
-    /// Removes a new root with its ancestors, the oldest first, and the blocks of forks that end at it.
+    /// Removes a new root and its ancestors, and returns them, the oldest first. Drops all other blocks up to the
+    /// root's slot.
     pub(crate) fn take_chain(&mut self, root: BlockName) -> Vec<Block> {
         let mut chain = Vec::new();
         let mut number = root.number;

@@ -4,11 +4,11 @@
 //! that the history lacks, because this replica started later than the archive ends, or jumped to a snapshot.
 //! Out: the objects of [`cluster_snapshot::archive`].
 //! Behaviour on faults: a store or a log that fails is tried again. If neither the history nor the log has a block, the
-//! archive waits [`HOLE_TIMEOUT`] for another replica, and reads a log again that fell silent, after pauses that
-//! double. Then it records a hole, and continues after it. Each range of an open hole is filled if a replica has its
-//! blocks (`fill`). The log and the metrics report it.
-//! Shape: one task archives, and fills holes alongside. A fill may read the whole log, which takes longer than a
-//! history retains the next blocks.
+//! archive waits [`HOLE_TIMEOUT`] for another replica, and reads a log again that could not be read to its end, after
+//! pauses that double. Then it records a hole, and continues after it. Each range of an open hole is filled if a
+//! replica has its blocks (`fill`). The log and the metrics report it.
+//! Shape: one task runs two loops, for new blocks and for holes. A fill may read the whole log; meanwhile the history
+//! could drop blocks that are not archived.
 //! Memory: for archiving and for fills, an open object and a reader of the log each.
 //! Not here: the format of an archive, how a log is read (`replica::LoggedBlocks`).
 
@@ -43,7 +43,7 @@ const FILL_INTERVAL: Duration = Duration::from_secs(600);
 /// Time for which a missing block is left to another replica, which may still archive it. A history retains an hour by
 /// default; a hole that is recorded too early is filled later.
 const HOLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Pause before a log that fell silent is read again for a missing block. It doubles with each read.
+/// Pause before a log that could not be read to its end is read again for a missing block. It doubles with each read.
 const REREAD_BACKOFF: Duration = INTERVAL;
 /// The longest such pause.
 const REREAD_BACKOFF_MAX: Duration = Duration::from_secs(60);
@@ -79,7 +79,7 @@ struct ArchiveProgress {
 struct ArchiveGap {
     slot: Slot,
     since: Instant,
-    /// The time of the next read of a log that fell silent before its end. It may have the block.
+    /// The time of the next read of a log that could not be read to its end. It may have the block.
     reread_at: Option<Instant>,
     /// The pause after the next read.
     backoff: Duration,
@@ -95,8 +95,8 @@ impl ArchiveGap {
     }
 
     /// Notes a read of the log without the block.
-    fn note_read(&mut self, now: Instant, is_cut: bool) {
-        self.reread_at = is_cut.then(|| now + self.backoff);
+    fn note_read(&mut self, now: Instant, is_incomplete: bool) {
+        self.reread_at = is_incomplete.then(|| now + self.backoff);
         self.backoff = (self.backoff * 2).min(REREAD_BACKOFF_MAX);
     }
 }
@@ -106,8 +106,8 @@ impl ArchiveGap {
 struct LogRead {
     /// Whether the log has a block that follows the archive.
     has_block: bool,
-    /// Whether the log fell silent before its end.
-    is_cut: bool,
+    /// Whether the log could not be read to its end.
+    is_incomplete: bool,
 }
 
 impl ArchiveProgress {
@@ -266,7 +266,7 @@ impl Archiver {
                 }
                 let now = Instant::now();
                 let mut gap = known.unwrap_or_else(|| ArchiveGap::new(slot, now));
-                gap.note_read(now, read.is_cut);
+                gap.note_read(now, read.is_incomplete);
                 gap
             }
         };
@@ -274,7 +274,7 @@ impl Archiver {
             let last = next.parent.slot;
             match gap.reread_at.is_some() {
                 true => tracing::warn!(
-                    "the history lacks the final blocks {slot} to {last}, and the log fell silent before its end"
+                    "the history lacks the final blocks {slot} to {last}, and the log could not be read to its end"
                 ),
                 false => tracing::warn!(
                     "neither the history nor the log has the final blocks {slot} to {last}"
@@ -326,7 +326,7 @@ impl Archiver {
                 break;
             }
         }
-        Ok(LogRead { has_block, is_cut: logged.is_cut() })
+        Ok(LogRead { has_block, is_incomplete: logged.is_incomplete() })
     }
 
     /// Opens the log at the final blocks from a slot on, or at the first later ones that it has. Returns `None` if it
@@ -357,8 +357,8 @@ struct LoggedBlockReader<'a> {
 
 impl LoggedBlockReader<'_> {
     /// Whether the log may have more blocks when it is opened again.
-    fn is_cut(&self) -> bool {
-        self.blocks.is_cut()
+    fn is_incomplete(&self) -> bool {
+        self.blocks.is_incomplete()
     }
 
     async fn next_block(&mut self) -> Result<Option<Block>> {

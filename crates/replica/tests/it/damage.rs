@@ -108,7 +108,7 @@ async fn a_panic_of_the_reader_ends_the_replica() {
 }
 
 /// Waits for a fault of this name. Nothing newer is shown. Then a snapshot of a newer block ends it.
-pub(crate) async fn check_named(
+pub(crate) async fn expect_fault_and_jump(
     name: &str,
     mut chain: SourceChain,
     mut log: SourceLog,
@@ -166,7 +166,7 @@ async fn a_stored_message_that_is_damaged_is_named() {
     log.space.damage_message(log.generation, damaged);
     let replica = start_new(&log).await;
     replica.wait_for(&chain).await;
-    check_named("value", chain, log, replica).await;
+    expect_fault_and_jump("value", chain, log, replica).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -215,7 +215,7 @@ async fn records_that_break_the_chain_are_named() {
             }
         };
         log.append_raw(&record).await;
-        check_named(name, chain, log, replica).await;
+        expect_fault_and_jump(name, chain, log, replica).await;
     }
 }
 
@@ -249,7 +249,7 @@ async fn an_ingester_of_too_low_a_level_is_refused_until_another_one_continues()
     assert!(err.to_string().contains("and consistent is needed here"), "{err}");
 
     log.level = level_min;
-    check_named("level", chain, log, replica).await;
+    expect_fault_and_jump("level", chain, log, replica).await;
     // Another generation of the same ingester would not help.
     let reports = depot.list(&fault_report_dir(CLUSTER)).await.expect("a list");
     assert!(reports.is_empty(), "{reports:?}");
@@ -281,7 +281,7 @@ async fn blocks_that_contradict_their_sums_are_named() {
         let block = chain.make_block(chain.tip);
         let record: EncodedRecord = log.encode_block(&chain, block, edit);
         log.append(&record).await;
-        check_named(name, chain, log, replica).await;
+        expect_fault_and_jump(name, chain, log, replica).await;
     }
 }
 
@@ -298,7 +298,7 @@ async fn a_jump_that_leaves_the_confirmed_block_is_named() {
     let block = chain.make_block(chain.tip);
     let record = log.encode_jump(&chain, block, parent);
     log.append(&record).await;
-    check_named("jump", chain, log, replica).await;
+    expect_fault_and_jump("jump", chain, log, replica).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -312,6 +312,6 @@ async fn marks_of_no_block_and_reverts_of_final_ones_are_named() {
             _ => Mark::Reverted { block: root, reason: RevertReason::Abandoned },
         };
         log.append_marks(vec![mark]).await;
-        check_named(name, chain, log, replica).await;
+        expect_fault_and_jump(name, chain, log, replica).await;
     }
 }

@@ -11,7 +11,7 @@ use replica::{Replica, ReplicaConfig};
 use solana_hash::Hash;
 use testkit::eventually::{TIMEOUT, eventually};
 
-use crate::damage::check_named;
+use crate::damage::expect_fault_and_jump;
 use crate::rig::{config, load, start};
 use crate::source_chain::SourceChain;
 use crate::source_log::{CLUSTER, SourceLog};
@@ -81,7 +81,7 @@ async fn a_fault_without_a_way_to_continue_is_reported() {
     assert_eq!(report.slot, chain.blocks[block].block.id.slot);
     assert_eq!(report.confirmed, chain.blocks[chain.confirmed].block.id.slot);
     assert_eq!(report.record, log.number);
-    check_named("bank_hash", chain, log, replica).await;
+    expect_fault_and_jump("bank_hash", chain, log, replica).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

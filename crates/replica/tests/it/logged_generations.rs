@@ -6,7 +6,7 @@ use ledger::Slot;
 use replica::{LoggedBlocks, find_newest_generation};
 use replicated_log::LogSpace;
 
-use crate::logged_blocks::{LEVEL_MIN, check, final_blocks, read_blocks};
+use crate::logged_blocks::{LEVEL_MIN, check_final_blocks, final_blocks, read_blocks};
 use crate::source_chain::{FIRST_SLOT, SourceChain, Step};
 use crate::source_log::{CLUSTER, RecordPosition, SourceLog};
 
@@ -58,11 +58,11 @@ async fn blocks_of_a_generation_are_followed_by_those_of_the_next() {
         extend(&mut chain, &mut log, 10).await;
         let all = final_blocks(&chain);
         assert!(all.len() > before.len());
-        check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &all);
+        check_final_blocks(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &all);
         // The oldest generation has the oldest ones of the later blocks.
-        check(&read_blocks(&log, FIRST_SLOT).await, &chain, &all);
+        check_final_blocks(&read_blocks(&log, FIRST_SLOT).await, &chain, &all);
         let after: Vec<usize> = all.into_iter().filter(|block| *block > start).collect();
-        check(&read_blocks(&log, find_slot(&chain, start) + 1).await, &chain, &after);
+        check_final_blocks(&read_blocks(&log, find_slot(&chain, start) + 1).await, &chain, &after);
     }
 }
 
@@ -82,7 +82,7 @@ async fn blocks_that_only_later_generations_have_are_read() {
         extend(&mut chain, &mut log, 10).await;
         let later = final_blocks(&chain).into_iter().filter(|block| *block > logged);
         expected.extend(select_outside(later.collect(), logged, start + 1));
-        check(&read_blocks(&log, from).await, &chain, &expected);
+        check_final_blocks(&read_blocks(&log, from).await, &chain, &expected);
     }
     assert_eq!(log.generation, 3);
 }
@@ -98,10 +98,10 @@ async fn a_generation_of_an_opener_that_was_behind_replaces_the_one_before() {
     open_from(&chain, &mut log, start).await;
     extend(&mut chain, &mut log, 5).await;
     let gap = select_outside(final_blocks(&chain), logged, start + 1);
-    check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &gap);
+    check_final_blocks(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &gap);
     // It has the blocks that the generation before lacks.
     open_from(&chain, &mut log, logged).await;
-    check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &final_blocks(&chain));
+    check_final_blocks(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &final_blocks(&chain));
 }
 
 #[tokio::test]
@@ -122,13 +122,13 @@ async fn a_damage_is_closed_by_a_generation_that_continues_from_before_it() {
             extend(&mut chain, &mut log, 10).await;
             let mut expected = final_blocks(&chain);
             expected.retain(|block| is_before || *block != damaged);
-            check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &expected);
+            check_final_blocks(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &expected);
         }
     }
 }
 
 #[tokio::test]
-async fn a_removed_generation_is_cut_unless_the_next_one_has_its_blocks() {
+async fn a_log_is_incomplete_if_only_a_removed_generation_had_blocks() {
     for has_all in [false, true] {
         let (mut chain, mut log) = start_log(12, 30).await;
         let finals = final_blocks(&chain);
@@ -147,8 +147,8 @@ async fn a_removed_generation_is_cut_unless_the_next_one_has_its_blocks() {
         let first = finals[0];
         assert_eq!(blocks[0].id.slot, find_slot(&chain, first));
         let expected = select_outside(final_blocks(&chain), first, start + 1);
-        check(&blocks, &chain, &expected);
-        assert_eq!(logged.is_cut(), !has_all);
+        check_final_blocks(&blocks, &chain, &expected);
+        assert_eq!(logged.is_incomplete(), !has_all);
     }
 }
 
@@ -159,7 +159,7 @@ async fn a_damaged_first_record_does_not_hide_the_generations_before() {
     open_from(&chain, &mut log, start).await;
     extend(&mut chain, &mut log, 10).await;
     log.space.damage_message(log.generation, 1);
-    check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &final_blocks(&chain));
+    check_final_blocks(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &final_blocks(&chain));
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn a_block_of_another_chain_than_the_generation_before_is_passed_over() {
     }
     // The parent of the first one is not the last block of the generation before.
     expected.extend(&other[1..]);
-    check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &expected);
+    check_final_blocks(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &expected);
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ const HOLES_MAX: usize = 64;
 impl Archiver {
     /// Fills the holes whose blocks are known.
     pub(super) async fn fill_holes(&self, log_reads: &mut LogReads) -> Result<()> {
-        log_reads.start(self.find_newest_generation().await);
+        log_reads.start_pass(self.find_newest_generation().await);
         let holes = list_holes(&self.depot, &self.cluster).await?;
         let mut open_slots: u64 = 0;
         for hole in holes.iter().rev().take(HOLES_MAX) {
@@ -117,15 +117,15 @@ impl Archiver {
         let mut end = LogReadEnd::LogEnd;
         if let Some(mut logged) = self.open_log(first).await? {
             end = self.fill_from_reader(hole, slots, &mut logged).await?;
-            if logged.is_cut() {
-                end = LogReadEnd::Cut;
+            if logged.is_incomplete() {
+                end = LogReadEnd::Incomplete;
             }
         }
         log_reads.note_read(first, end);
         Ok(())
     }
 
-    /// Returns whether the read ended at a block after the slots, or with the log.
+    /// Reads the log for the open slots. Returns how the read ended.
     async fn fill_from_reader(
         &self,
         hole: &ArchiveHoleKey,
@@ -134,7 +134,7 @@ impl Archiver {
     ) -> Result<LogReadEnd> {
         let Some(mut block) = logged.next_block().await? else { return Ok(LogReadEnd::LogEnd) };
         let Some(mut fill) = HoleFill::open(self, hole, slots, &block).await? else {
-            return Ok(LogReadEnd::LaterBlock);
+            return Ok(LogReadEnd::Settled);
         };
         while fill.push(&block).await? {
             let Some(next) = logged.next_block().await? else {
@@ -143,7 +143,7 @@ impl Archiver {
             };
             block = next;
         }
-        Ok(LogReadEnd::LaterBlock)
+        Ok(LogReadEnd::Settled)
     }
 
     /// Opens a hole at the start of a range.
@@ -215,8 +215,8 @@ impl<'a> HoleFill<'a> {
     }
 }
 
-/// Returns the first of some slots, at the start of a range, from which on all blocks are known if `oldest` is the
-/// oldest known block. `None` if no range starts there.
+/// Returns the start of the first range in `slots` whose blocks all come after the parent of `oldest`, the oldest known
+/// block. Returns `None` if no range starts there.
 fn find_first_range_start(
     info: &ClusterInfo,
     slots: &RangeInclusive<Slot>,

@@ -1,16 +1,16 @@
 //! The reads of the log to fill holes of an archive: how often, and for which holes.
 //!
-//! A generation of the log is read once for the start of a hole if it has later final blocks: it lists final blocks in
-//! their order, and only loses them. It is read up to [`LOG_READS_MAX`] times if it ends before, or falls silent. A
-//! silent log ends the reads for the other holes of a list: each takes a minute. A newer generation is read again for
-//! all holes, because it may repeat the blocks before it.
+//! A generation lists final blocks in order and only ever loses them. So once a read has reached a block after the
+//! hole, the hole is not read for again in that generation. If the log ends earlier or cannot be read to its end, it is
+//! read up to [`LOG_READS_MAX`] times. An incomplete read ends the pass: each one may wait for a minute. A newer
+//! generation starts all counts again, because it may repeat older blocks.
 //! Not here: the holes, and the blocks of the log (`fill`).
 
 use std::collections::BTreeMap;
 
 use ledger::Slot;
 
-/// Number of times that a log is read for one hole, which ends before a block after the hole.
+/// Reads of the log for one hole while none reaches a block after the hole.
 const LOG_READS_MAX: u32 = 6;
 
 /// The reads of the log to fill holes.
@@ -21,8 +21,8 @@ pub(super) struct LogReads {
     newest: Option<u64>,
     /// Number of reads by the newest generation and the first open slot.
     counts: BTreeMap<ReadKey, u32>,
-    /// Whether the log has fallen silent since the holes were listed.
-    is_silent: bool,
+    /// Whether no more reads are due before the next pass, because one was incomplete.
+    is_paused: bool,
 }
 
 /// The reads for one hole.
@@ -37,29 +37,29 @@ struct ReadKey {
 /// The end of a read for open slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LogReadEnd {
-    /// A block after the slots, or a block of another chain.
-    LaterBlock,
+    /// The read passed the slots, or met a block of another chain. Another read gives the same result.
+    Settled,
     /// The end of the log. Blocks of the slots may follow.
     LogEnd,
-    /// A log that fell silent before its end.
-    Cut,
+    /// The log could not be read to its end.
+    Incomplete,
 }
 
 impl LogReads {
-    /// Starts to fill the holes of a list, with a log whose newest generation is this one.
-    pub(super) fn start(&mut self, newest: Option<u64>) {
+    /// Starts a pass over the open holes, with a log whose newest generation is this one.
+    pub(super) fn start_pass(&mut self, newest: Option<u64>) {
         self.newest = newest;
-        self.is_silent = false;
+        self.is_paused = false;
         if let Some(newest) = newest {
             self.counts.retain(|key, _| key.generation == newest);
         }
     }
 
-    /// Whether the log may have the blocks from a slot on, and responds.
+    /// Whether the log may have the blocks from a slot on, and no read of this pass was incomplete.
     pub(super) fn is_due(&self, first: Slot) -> bool {
         let Some(generation) = self.newest else { return false };
         let count = self.counts.get(&ReadKey { generation, first });
-        !self.is_silent && count.is_none_or(|count| *count < LOG_READS_MAX)
+        !self.is_paused && count.is_none_or(|count| *count < LOG_READS_MAX)
     }
 
     /// Notes a read for the open slots that start at `first`.
@@ -67,10 +67,10 @@ impl LogReads {
         let Some(generation) = self.newest else { return };
         let count = self.counts.entry(ReadKey { generation, first }).or_default();
         *count = match end {
-            LogReadEnd::LaterBlock => LOG_READS_MAX,
-            LogReadEnd::LogEnd | LogReadEnd::Cut => *count + 1,
+            LogReadEnd::Settled => LOG_READS_MAX,
+            LogReadEnd::LogEnd | LogReadEnd::Incomplete => *count + 1,
         };
-        self.is_silent |= end == LogReadEnd::Cut;
+        self.is_paused |= end == LogReadEnd::Incomplete;
     }
 }
 
@@ -79,25 +79,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_read_once_for_a_hole_or_some_times_if_it_falls_silent() {
+    fn a_log_is_read_once_for_a_hole_or_a_few_times_if_incomplete() {
         let mut reads = LogReads::default();
-        reads.start(Some(1));
-        reads.note_read(100, LogReadEnd::LaterBlock);
+        reads.start_pass(Some(1));
+        reads.note_read(100, LogReadEnd::Settled);
         assert!(!reads.is_due(100) && reads.is_due(300));
         for _ in 0..LOG_READS_MAX {
             assert!(reads.is_due(300));
-            reads.note_read(300, LogReadEnd::Cut);
-            // The others wait for the next list of holes.
+            reads.note_read(300, LogReadEnd::Incomplete);
+            // The others wait for the next pass.
             assert!(!reads.is_due(300) && !reads.is_due(500));
-            reads.start(Some(1));
+            reads.start_pass(Some(1));
         }
         assert!(!reads.is_due(300) && reads.is_due(500));
     }
 
     #[test]
-    fn a_log_that_ends_before_a_hole_is_read_some_times() {
+    fn a_log_that_ends_before_a_hole_is_read_a_few_times() {
         let mut reads = LogReads::default();
-        reads.start(Some(1));
+        reads.start_pass(Some(1));
         for _ in 0..LOG_READS_MAX {
             assert!(reads.is_due(100));
             reads.note_read(100, LogReadEnd::LogEnd);
@@ -110,16 +110,16 @@ mod tests {
     fn a_newer_generation_is_read_for_holes_that_the_one_before_did_not_fill() {
         let mut reads = LogReads::default();
         assert!(!reads.is_due(100));
-        reads.start(Some(1));
-        reads.note_read(100, LogReadEnd::LaterBlock);
+        reads.start_pass(Some(1));
+        reads.note_read(100, LogReadEnd::Settled);
         // The log does not respond.
-        reads.start(None);
+        reads.start_pass(None);
         assert!(!reads.is_due(100) && !reads.is_due(300));
-        reads.start(Some(1));
+        reads.start_pass(Some(1));
         assert!(!reads.is_due(100) && reads.is_due(300));
-        reads.start(Some(2));
+        reads.start_pass(Some(2));
         assert!(reads.is_due(100));
-        reads.note_read(100, LogReadEnd::LaterBlock);
+        reads.note_read(100, LogReadEnd::Settled);
         assert!(!reads.is_due(100));
     }
 }
