@@ -10,10 +10,14 @@
 //! Shape: one task runs two loops, for new blocks and for holes. A fill may read the whole log; meanwhile the history
 //! could drop blocks that are not archived.
 //! Memory: for archiving and for fills, an open object and a reader of the log each.
-//! Not here: the format of an archive, how a log is read (`replica::LoggedBlocks`).
+//! Not here: the format of an archive, how a log is read (`replica::LoggedBlocks`), the final blocks that the history
+//! lacks (`close_gap`).
 
+mod close_gap;
 mod fill;
+mod gap;
 mod log_reads;
+mod logged_block_reader;
 mod metrics;
 #[cfg(test)]
 mod tests;
@@ -23,7 +27,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ::metrics::Collector;
-use ::replica::LoggedBlocks;
 use anyhow::Result;
 use chain_solana::{Block, ClusterInfo, History};
 use cluster_snapshot::archive::{ArchiveError, ArchiveLimits, ArchiveObject, ArchiveWriter};
@@ -31,8 +34,9 @@ use depot::Depot;
 use ledger::{Commitment, Slot};
 use replicated_log::LogSpace;
 use solana::VerificationLevel;
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::time::{Interval, MissedTickBehavior};
 
+use self::gap::ArchiveGap;
 use self::log_reads::LogReads;
 use self::metrics::ArchiveMetrics;
 
@@ -43,10 +47,6 @@ const FILL_INTERVAL: Duration = Duration::from_secs(600);
 /// Time for which a missing block is left to another replica, which may still archive it. A history retains an hour by
 /// default; a hole that is recorded too early is filled later.
 const HOLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Pause before a log that could not be read to its end is read again for a missing block. It doubles with each read.
-const REREAD_BACKOFF: Duration = INTERVAL;
-/// The longest such pause.
-const REREAD_BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// Blocks that are taken out of the history at once.
 const BLOCKS_MAX: usize = 256;
 
@@ -72,42 +72,6 @@ struct ArchiveProgress {
     next: Slot,
     /// The final block that is waited for.
     gap: Option<ArchiveGap>,
-}
-
-/// A final block that neither the history nor the log has.
-#[derive(Clone, Copy)]
-struct ArchiveGap {
-    slot: Slot,
-    since: Instant,
-    /// The time of the next read of a log that could not be read to its end. It may have the block.
-    reread_at: Option<Instant>,
-    /// The pause after the next read.
-    backoff: Duration,
-}
-
-impl ArchiveGap {
-    fn new(slot: Slot, now: Instant) -> Self {
-        Self { slot, since: now, reread_at: None, backoff: REREAD_BACKOFF }
-    }
-
-    fn is_read_due(&self, now: Instant) -> bool {
-        self.reread_at.is_some_and(|at| now >= at)
-    }
-
-    /// Notes a read of the log without the block.
-    fn note_read(&mut self, now: Instant, is_incomplete: bool) {
-        self.reread_at = is_incomplete.then(|| now + self.backoff);
-        self.backoff = (self.backoff * 2).min(REREAD_BACKOFF_MAX);
-    }
-}
-
-/// The result of a read of the log for missing blocks.
-#[derive(Clone, Copy, Debug, Default)]
-struct LogRead {
-    /// Whether the log has a block that follows the archive.
-    has_block: bool,
-    /// Whether the log could not be read to its end.
-    is_incomplete: bool,
 }
 
 impl ArchiveProgress {
@@ -252,138 +216,11 @@ impl Archiver {
         tracing::info!(key = object.key, "archived final blocks");
     }
 
-    /// Finds the final blocks before `next`, which was refused because they are missing. Returns whether the archive has
-    /// continued: with blocks of the log, with objects of another replica, or after a hole.
-    async fn close_gap(&self, progress: &mut ArchiveProgress, next: &Block) -> Result<bool> {
-        let Some(slot) = progress.writer.needed_slot() else { return Ok(false) };
-        let known = progress.gap.filter(|gap| gap.slot == slot);
-        let gap = match known {
-            Some(gap) if !gap.is_read_due(Instant::now()) => gap,
-            _ => {
-                let read = self.push_logged(progress, slot, next).await?;
-                if read.has_block {
-                    return Ok(true);
-                }
-                let now = Instant::now();
-                let mut gap = known.unwrap_or_else(|| ArchiveGap::new(slot, now));
-                gap.note_read(now, read.is_incomplete);
-                gap
-            }
-        };
-        if known.is_none() {
-            let last = next.parent.slot;
-            match gap.reread_at.is_some() {
-                true => tracing::warn!(
-                    "the history lacks the final blocks {slot} to {last}, and the log could not be read to its end"
-                ),
-                false => tracing::warn!(
-                    "neither the history nor the log has the final blocks {slot} to {last}"
-                ),
-            }
-        }
-        progress.gap = Some(gap);
-        let other = self.open().await?;
-        if other.writer.next_slot() > progress.writer.next_slot() {
-            *progress = other;
-            return Ok(true);
-        }
-        if gap.since.elapsed() < self.hole_timeout {
-            return Ok(false);
-        }
-        let hole = progress.writer.record_hole(next).await?;
-        progress.next = hole.last.saturating_add(1);
-        progress.gap = None;
-        self.metrics.holes.fetch_add(1, Ordering::Relaxed);
-        let key = hole.key().key;
-        tracing::error!(
-            key,
-            "final blocks are missing in the archive, which continues after a hole"
-        );
-        Ok(true)
-    }
-
-    /// Pushes the blocks of the log from a slot on, up to the parent of `next`.
-    async fn push_logged(
-        &self,
-        progress: &mut ArchiveProgress,
-        from: Slot,
-        next: &Block,
-    ) -> Result<LogRead> {
-        let mut has_block = false;
-        let Some(mut logged) = self.open_log(from).await? else { return Ok(LogRead::default()) };
-        while let Some(block) = logged.next_block().await? {
-            let slot = block.id.slot;
-            if slot == next.parent.slot && block.blockhash != next.previous_blockhash {
-                self.metrics.disagreements.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(slot, "the log has another final block than the ledger");
-                break;
-            }
-            if slot > next.parent.slot || !self.push(progress, &block).await? {
-                break;
-            }
-            has_block = true;
-            if slot == next.parent.slot {
-                break;
-            }
-        }
-        Ok(LogRead { has_block, is_incomplete: logged.is_incomplete() })
-    }
-
-    /// Opens the log at the final blocks from a slot on, or at the first later ones that it has. Returns `None` if it
-    /// has none.
-    async fn open_log(&self, from: Slot) -> Result<Option<LoggedBlockReader<'_>>> {
-        let Self { depot, cluster, level_min, .. } = self;
-        let opened = LoggedBlocks::open(&*self.space, depot, cluster, from, *level_min).await?;
-        let metrics = &self.metrics;
-        Ok(opened.map(|blocks| LoggedBlockReader { blocks, from, metrics, reported_bytes: 0 }))
-    }
-
     /// Returns final blocks of the history from a slot on, at most [`BLOCKS_MAX`].
     fn final_blocks(&self, from: Slot) -> Vec<Arc<Block>> {
         let history = self.history.snapshot();
         let blocks = history.blocks(from.., Commitment::Finalized);
         blocks.take(BLOCKS_MAX).cloned().collect()
-    }
-}
-
-/// The final blocks of the log from a slot on. Their bytes are reported while it exists.
-struct LoggedBlockReader<'a> {
-    blocks: LoggedBlocks,
-    from: Slot,
-    metrics: &'a ArchiveMetrics,
-    /// The part of the reported bytes that is of this reader.
-    reported_bytes: u64,
-}
-
-impl LoggedBlockReader<'_> {
-    /// Whether the log may have more blocks when it is opened again.
-    fn is_incomplete(&self) -> bool {
-        self.blocks.is_incomplete()
-    }
-
-    async fn next_block(&mut self) -> Result<Option<Block>> {
-        while let Some(block) = self.blocks.next_block().await? {
-            self.report_bytes(block.bytes() + self.blocks.bytes());
-            if block.id.slot >= self.from {
-                return Ok(Some(block));
-            }
-        }
-        Ok(None)
-    }
-
-    fn report_bytes(&mut self, bytes: u64) {
-        let before = std::mem::replace(&mut self.reported_bytes, bytes);
-        let reported = &self.metrics.logged_bytes;
-        match bytes.checked_sub(before) {
-            Some(more) => reported.fetch_add(more, Ordering::Relaxed),
-            None => reported.fetch_sub(before - bytes, Ordering::Relaxed),
-        };
-    }
-}
-
-impl Drop for LoggedBlockReader<'_> {
-    fn drop(&mut self) {
-        self.report_bytes(0);
     }
 }
 

@@ -17,7 +17,8 @@ use cluster_snapshot::archive::{
 use ledger::Slot;
 
 use super::log_reads::{LogReadEnd, LogReads};
-use super::{ArchiveProgress, Archiver, LoggedBlockReader};
+use super::logged_block_reader::LoggedBlockReader;
+use super::{ArchiveProgress, Archiver};
 
 /// Number of the newest holes that are filled. The blocks of older ones are in no history and no log.
 const HOLES_MAX: usize = 64;

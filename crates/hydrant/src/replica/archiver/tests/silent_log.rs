@@ -6,6 +6,7 @@ use futures_util::future::{BoxFuture, pending, ready};
 use replicated_log::{
     AppendError, Log, LogError, LogMessage, LogReader, ReadError, StoredMessage, Tail,
 };
+use tokio::time::Instant;
 
 use super::*;
 
