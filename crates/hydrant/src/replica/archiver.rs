@@ -38,7 +38,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use self::gap::ArchiveGap;
 use self::log_reads::LogReads;
-use self::metrics::ArchiveMetrics;
+use self::metrics::{ArchiveMetrics, ReportedBytes};
 
 /// Interval at which new final blocks are archived. An object has the blocks of minutes.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -72,12 +72,19 @@ struct ArchiveProgress {
     next: Slot,
     /// The final block that is waited for.
     gap: Option<ArchiveGap>,
+    /// The bytes of the open object.
+    reported: ReportedBytes,
 }
 
 impl ArchiveProgress {
-    fn new(writer: ArchiveWriter) -> Self {
+    fn new(writer: ArchiveWriter, metrics: &ArchiveMetrics) -> Self {
         let next = writer.next_slot().unwrap_or_default();
-        Self { writer, next, gap: None }
+        Self { writer, next, gap: None, reported: ReportedBytes::new(&metrics.object_bytes) }
+    }
+
+    /// Reports the bytes of the open object, after they have changed.
+    fn report_bytes(&mut self) {
+        self.reported.set(self.writer.open_bytes());
     }
 }
 
@@ -148,10 +155,7 @@ impl Archiver {
         }
         if let Some(progress) = progress {
             // After a failure the same block is pushed again.
-            let archived = self.archive(progress).await;
-            let bytes = progress.writer.open_bytes();
-            self.metrics.object_bytes.store(bytes, Ordering::Relaxed);
-            archived?;
+            self.archive(progress).await?;
         }
         Ok(())
     }
@@ -162,7 +166,7 @@ impl Archiver {
         let schedule = self.info.epoch_schedule.clone();
         let depot = self.depot.clone();
         let writer = ArchiveWriter::open(depot, &self.cluster, schedule, limits).await?;
-        let progress = ArchiveProgress::new(writer);
+        let progress = ArchiveProgress::new(writer, &self.metrics);
         self.metrics.last_slot.fetch_max(progress.next.saturating_sub(1), Ordering::Relaxed);
         Ok(progress)
     }
@@ -191,6 +195,7 @@ impl Archiver {
     async fn push(&self, progress: &mut ArchiveProgress, block: &Block) -> Result<bool> {
         let disagreements = progress.writer.disagreements();
         let pushed = progress.writer.push(block).await;
+        progress.report_bytes();
         let found = progress.writer.disagreements() - disagreements;
         self.metrics.disagreements.fetch_add(found, Ordering::Relaxed);
         // A block takes milliseconds to compress, on a thread that serves requests, too.

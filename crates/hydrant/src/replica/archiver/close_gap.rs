@@ -66,6 +66,7 @@ impl Archiver {
             return Ok(false);
         }
         let hole = progress.writer.record_hole(next).await?;
+        progress.report_bytes();
         progress.next = hole.last.saturating_add(1);
         progress.gap = None;
         self.metrics.holes.fetch_add(1, Ordering::Relaxed);

@@ -131,7 +131,7 @@ impl Archiver {
         &self,
         hole: &ArchiveHoleKey,
         slots: RangeInclusive<Slot>,
-        logged: &mut LoggedBlockReader<'_>,
+        logged: &mut LoggedBlockReader,
     ) -> Result<LogReadEnd> {
         let Some(mut block) = logged.next_block().await? else { return Ok(LogReadEnd::LogEnd) };
         let Some(mut fill) = HoleFill::open(self, hole, slots, &block).await? else {
@@ -153,7 +153,7 @@ impl Archiver {
         let schedule = self.info.epoch_schedule.clone();
         let depot = self.depot.clone();
         let writer = ArchiveWriter::open_hole(depot, hole, first, schedule, limits).await?;
-        Ok(ArchiveProgress::new(writer))
+        Ok(ArchiveProgress::new(writer, &self.metrics))
     }
 }
 
@@ -210,6 +210,7 @@ impl<'a> HoleFill<'a> {
     /// Archives the open range if all of its blocks were pushed, although the block after it is unknown.
     async fn end_range(&mut self) -> Result<()> {
         if let Some(object) = self.progress.writer.write_whole_range().await? {
+            self.progress.report_bytes();
             self.archiver.note_object(&object);
         }
         Ok(())

@@ -88,6 +88,13 @@ fn expose(archiver: &Archiver) -> String {
     out.into_string()
 }
 
+/// Returns the bytes of the open objects that are reported.
+fn object_bytes(archiver: &Archiver) -> u64 {
+    let memory = archiver.metrics().memory();
+    let object = memory.iter().find(|(part, _)| *part == "archive_object");
+    object.map_or(0, |(_, bytes)| *bytes)
+}
+
 #[tokio::test]
 async fn final_blocks_are_archived_once_and_another_replica_continues() {
     let stores = Stores::open().await;
@@ -166,6 +173,44 @@ async fn a_hole_is_counted_and_filled_by_a_replica_that_has_its_blocks() {
     assert!(text.contains("events_total{event=\"disagreement\"} 0\n"), "{text}");
     let faults = check_archive(&stores.depot, "c", true).await.expect("a store");
     assert!(faults.is_empty(), "{faults:?}");
+}
+
+#[tokio::test]
+async fn the_open_objects_of_the_archive_and_of_a_fill_are_reported() {
+    let stores = Stores::open().await;
+    stores.archive(&ledger(1_000..=1_150)).await;
+    stores.archive(&ledger(1_251..=1_450)).await;
+    assert_eq!(stores.holes().await, [1_100..=1_299]);
+    let whole = ledger(1_090..=1_450);
+    let archiver = stores.archiver(&whole, HOLE_TIMEOUT);
+    let mut progress = None;
+    archiver.archive_once(&mut progress).await.expect("a store");
+    let archive_bytes = object_bytes(&archiver);
+    assert!(archive_bytes > 0);
+    let mut bytes_max = 0;
+    {
+        let mut log_reads = LogReads::default();
+        let mut fill = std::pin::pin!(archiver.fill_holes(&mut log_reads));
+        // A fill yields after each block.
+        loop {
+            tokio::select! {
+                biased;
+                filled = &mut fill => break filled.expect("a store"),
+                () = tokio::task::yield_now() => {
+                    bytes_max = bytes_max.max(object_bytes(&archiver));
+                }
+            }
+        }
+    }
+    assert_eq!(
+        stores.objects().await,
+        [1_000..=1_099, 1_100..=1_199, 1_200..=1_299, 1_300..=1_399]
+    );
+    assert!(bytes_max > archive_bytes, "{bytes_max}, {archive_bytes}");
+    // That of the fill is closed.
+    assert_eq!(object_bytes(&archiver), archive_bytes);
+    drop(progress);
+    assert_eq!(object_bytes(&archiver), 0);
 }
 
 #[tokio::test]
