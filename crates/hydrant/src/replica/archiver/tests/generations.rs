@@ -14,7 +14,7 @@ const BATCH_BLOCKS: usize = 50;
 const WRITER: WriterId = WriterId { term: 1, ingester: [1; 16], level: None };
 
 /// The writer of a generation.
-struct GenerationWriter {
+pub(super) struct GenerationWriter {
     log: Arc<dyn Log>,
     batch: Vec<LogMessage>,
     sequence: u64,
@@ -23,7 +23,7 @@ struct GenerationWriter {
 
 impl GenerationWriter {
     /// Creates a generation that continues from the block of a slot.
-    async fn create(space: &dyn LogSpace, generation: u64, start: Slot) -> Self {
+    pub(super) async fn create(space: &dyn LogSpace, generation: u64, start: Slot) -> Self {
         assert!(space.create_generation(generation).await.expect("a log"));
         let log = space.open_generation(generation).await.expect("it exists");
         let block_digest = RecordDigest([9; 32]);
@@ -54,7 +54,7 @@ impl GenerationWriter {
     }
 
     /// Appends final blocks, each with its mark.
-    async fn append_blocks(&mut self, slots: RangeInclusive<Slot>) {
+    pub(super) async fn append_blocks(&mut self, slots: RangeInclusive<Slot>) {
         let source = ledger(slots);
         let history = source.history().snapshot();
         let blocks: Vec<&Arc<Block>> = history.blocks(.., Commitment::Finalized).collect();

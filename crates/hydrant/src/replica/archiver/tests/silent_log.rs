@@ -1,4 +1,4 @@
-//! Archives while the log is silent or does not respond.
+//! Archives while the log is silent, does not respond, or lacks the missing blocks.
 
 use std::sync::atomic::AtomicU64;
 
@@ -8,6 +8,7 @@ use replicated_log::{
 };
 use tokio::time::Instant;
 
+use super::generations::GenerationWriter;
 use super::*;
 
 /// A log with one generation, whose readers end before its first message.
@@ -84,6 +85,60 @@ impl LogSpace for CutLogSpace {
     }
 }
 
+/// Another log, whose reads are counted.
+struct CountedSpace {
+    space: Arc<dyn LogSpace>,
+    reads: Arc<AtomicU64>,
+}
+
+/// A generation of a [`CountedSpace`].
+struct CountedLog {
+    log: Arc<dyn Log>,
+    reads: Arc<AtomicU64>,
+}
+
+impl Log for CountedLog {
+    fn append(&self, _: u64, _: Vec<LogMessage>) -> BoxFuture<'_, Result<u64, AppendError>> {
+        unreachable!("an archiver reads")
+    }
+
+    fn tail(&self) -> BoxFuture<'_, Result<Tail, LogError>> {
+        self.log.tail()
+    }
+
+    fn read(&self, after: u64) -> BoxFuture<'_, Result<Box<dyn LogReader>, LogError>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.log.read(after)
+    }
+}
+
+impl LogSpace for CountedSpace {
+    fn newest_generation(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
+        self.space.newest_generation()
+    }
+
+    fn create_generation(&self, _: u64) -> BoxFuture<'_, Result<bool, LogError>> {
+        unreachable!("an archiver reads")
+    }
+
+    fn remove_generations_below(&self, _: u64) -> BoxFuture<'_, Result<usize, LogError>> {
+        unreachable!("an archiver reads")
+    }
+
+    fn open_generation(&self, generation: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
+        Box::pin(async move {
+            let log = self.space.open_generation(generation).await?;
+            let counted: Arc<dyn Log> =
+                Arc::new(CountedLog { log, reads: Arc::clone(&self.reads) });
+            Ok(counted)
+        })
+    }
+
+    fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>> {
+        unreachable!("an archiver reads")
+    }
+}
+
 /// A store whose archive ends before slot 1,100.
 async fn start_archive() -> Stores {
     let stores = Stores::open().await;
@@ -122,7 +177,7 @@ async fn a_silent_log_is_read_a_few_times_before_a_hole_is_recorded() {
 }
 
 #[tokio::test]
-async fn a_log_without_the_missing_blocks_is_read_once() {
+async fn a_log_without_messages_is_not_read_again_for_a_gap() {
     let stores = start_archive().await;
     let late = ledger(1_251..=1_450);
     let log = CutLog::new(0);
@@ -135,6 +190,28 @@ async fn a_log_without_the_missing_blocks_is_read_once() {
         assert_eq!(log.reads(), 0);
         tokio::time::advance(INTERVAL).await;
     }
+}
+
+#[tokio::test]
+async fn a_log_with_later_blocks_only_is_not_read_again_for_a_gap() {
+    let stores = start_archive().await;
+    let mut writer = GenerationWriter::create(&*stores.space, 1, 1_200).await;
+    writer.append_blocks(1_201..=1_300).await;
+    let late = ledger(1_251..=1_450);
+    let reads = Arc::new(AtomicU64::new(0));
+    let space = CountedSpace { space: Arc::clone(&stores.space), reads: Arc::clone(&reads) };
+    let archiver = Archiver { space: Arc::new(space), ..stores.archiver(&late, HOLE_TIMEOUT) };
+    let mut progress = None;
+    archiver.archive_once(&mut progress).await.expect("a store");
+    let first_reads = reads.load(Ordering::Relaxed);
+    assert!(first_reads > 0);
+    tokio::time::pause();
+    for _ in 0..2 {
+        tokio::time::advance(INTERVAL).await;
+        archiver.archive_once(&mut progress).await.expect("a store");
+        assert_eq!(reads.load(Ordering::Relaxed), first_reads);
+    }
+    assert!(stores.holes().await.is_empty());
 }
 
 #[tokio::test]
