@@ -27,7 +27,7 @@ use self::packages::PackageSources;
 use self::program::Program;
 use crate::directories::remove_directory;
 use crate::shell::{Cmd, cargo};
-use crate::workspace::{CLUSTER_FEATURE, root, target_dir};
+use crate::workspace::{CLUSTER_FEATURE_ARGS, root, target_dir};
 
 pub(crate) use self::check::{MOUNTED, run_mounted};
 pub(crate) use self::options::USAGE;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let binary = match binary {
         Some(binary) => binary,
         None => {
-            cargo().args(["build", "--release", "--locked"]).args(CLUSTER_FEATURE).run()?;
+            cargo().args(["build", "--release", "--locked"]).args(CLUSTER_FEATURE_ARGS).run()?;
             target_dir().join("release/hydrant")
         }
     };
