@@ -178,13 +178,22 @@ impl<V: Weight> Cache<V> {
         self.0.entries.remove_if(key, |cached| Arc::ptr_eq(cached, entry));
     }
 
+    /// Caches an entry. If its value is too large, only that is cached, so that later callers do not fill it again: a
+    /// caller compares the length of a value with the limit while it computes the value, and [`Weight::bytes`] may be
+    /// more.
     pub(crate) fn insert(&self, key: Box<[u8]>, entry: &Arc<Entry<V>>) {
-        let bytes = entry.value.as_ref().map_or(0, Weight::bytes);
-        if bytes <= self.0.config.entry_bytes_max && self.0.config.bytes_max > 0 {
-            // A replaced entry does not count as evicted.
-            self.0.entries.remove(&key);
-            self.0.entries.insert(key, Arc::clone(entry));
+        let Config { bytes_max, entry_bytes_max, .. } = self.0.config;
+        if bytes_max == 0 {
+            return;
         }
+        let bytes = entry.value.as_ref().map_or(0, Weight::bytes);
+        let entry = match bytes <= entry_bytes_max {
+            true => Arc::clone(entry),
+            false => Arc::new(entry.without_value()),
+        };
+        // A replaced entry does not count as evicted.
+        self.0.entries.remove(&key);
+        self.0.entries.insert(key, entry);
     }
 }
 

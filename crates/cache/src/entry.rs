@@ -18,6 +18,12 @@ pub struct Entry<V> {
 }
 
 impl<V> Entry<V> {
+    /// Returns an entry that remembers that the value is too large.
+    pub(crate) fn without_value(&self) -> Self {
+        let Self { valid_at, dependencies, .. } = self;
+        Self { value: None, valid_at: *valid_at, dependencies: dependencies.clone() }
+    }
+
     /// Returns whether the value is valid at `now`.
     pub fn is_valid_at(&self, now: u64, changed_at: impl Fn(u64) -> u64) -> bool {
         // The value of a later version may differ from that of an earlier one.

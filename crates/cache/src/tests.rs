@@ -414,6 +414,20 @@ fn an_aborted_fill_lets_the_next_client_fill() {
 }
 
 #[test]
+fn a_completed_value_that_is_too_large_is_remembered_as_such() {
+    let cache = cache(2);
+    let FillStart::Fill(fill) = start_fill(&cache, None).0 else { panic!("no fill is running") };
+    let (Lookup::Wait(_waits), filled) = lookup(&cache, 1) else { panic!("a fill is running") };
+    let value = Some(CellValues(vec![7; 129]));
+    fill.complete(Entry { value, valid_at: 0, dependencies: Box::default() });
+    let filled = filled.try_recv();
+    assert!(matches!(filled, Ok(Some(entry)) if entry.value.is_some()), "the waiter has the value");
+    assert!(matches!(lookup(&cache, 1).0, Lookup::Bypass));
+    assert!(matches!(start_fill(&cache, None).0, FillStart::Bypass));
+    assert!(cache.counters().bytes < 1_000, "the value is not cached");
+}
+
+#[test]
 fn stale_entries_free_their_bytes_and_the_least_used_are_evicted_on_demand() {
     let cache = cache(2);
     let insert = |key: u8| {
