@@ -4,6 +4,11 @@
 pub trait Weight {
     /// Returns the size of the value in bytes.
     fn bytes(&self) -> u64;
+
+    /// Returns the bytes of its content, without records and copies that only the cache needs.
+    fn content_bytes(&self) -> u64 {
+        self.bytes()
+    }
 }
 
 /// A value with its dependencies.

@@ -9,8 +9,8 @@ use fastrand::Rng;
 
 use crate::single_flight::LEADERS_MAX;
 use crate::{
-    Cache, CacheReader, Config, Entry, FillGuard, FillStart, FillTicket, Lookup, OnFilled,
-    WaitGuard, Weight,
+    Cache, CacheReader, Config, Counters, Entry, FillGuard, FillStart, FillTicket, Lookup,
+    OnFilled, WaitGuard, Weight,
 };
 
 /// Maximum waiters in the model.
@@ -436,20 +436,29 @@ fn stale_entries_free_their_bytes_and_the_least_used_are_evicted_on_demand() {
         let value = Some(CellValues(vec![7; 100]));
         fill.complete(Entry { value, valid_at: 1, dependencies: [0].into() });
     };
+    let check_content = || {
+        let Counters { entries, bytes, .. } = cache.counters();
+        assert_eq!(cache.content_bytes(), 800 * entries);
+        assert!(cache.content_bytes() < bytes, "without keys and records");
+    };
     (0..200).for_each(insert);
+    check_content();
     let full = cache.counters();
     assert_eq!(full.entries, 200);
     let found =
         cache.lookup(&[0], CacheReader { client: 1, version: 2 }, |_| 2, || filled_channel().0);
     assert!(matches!(found, Lookup::Ticket(_)));
     assert_eq!(cache.counters().entries, 199, "the stale entry is removed");
+    check_content();
     // A caller at an older version says nothing about newer values.
     let _older =
         cache.lookup(&[1], CacheReader { client: 1, version: 0 }, |_| 1, || filled_channel().0);
     assert_eq!(cache.counters().entries, 199);
     cache.evict_for(full.bytes / 4);
+    check_content();
     let counters = cache.counters();
     assert!(counters.bytes < full.bytes * 3 / 4 && counters.bytes > full.bytes / 2, "{counters:?}");
     (200..255).for_each(insert);
     assert_eq!(cache.counters().entries, counters.entries + 55, "the capacity is as before");
+    check_content();
 }

@@ -51,9 +51,12 @@ impl MemoryBudget {
         self.used_bytes() >= self.0.used_max
     }
 
-    /// Returns the maximum length of a response to `client`, with `own` bytes of it collected and `cached_bytes` in the
-    /// cache. Each response gets a share of the bytes that others leave, so unread responses never use up the
-    /// whole budget, whatever their number.
+    /// Returns the maximum length of a response to `client`, with `own` bytes of it collected. Each response gets a
+    /// share of the bytes that others leave, so unread responses never use up the whole budget, whatever their number.
+    ///
+    /// `cached_bytes` is the length of all content in the cache, without the keys and records of its entries: the
+    /// budget counts content only. In a cache of small values, keys and records are most of the bytes. If they were
+    /// included, as many bytes of responses that were evicted and are not read would not count.
     pub(crate) fn limit_for(&self, client: ClientId, own: u64, cached_bytes: u64) -> u64 {
         let BudgetInner { collected, collected_max, cache_max, .. } = &*self.0;
         let (all, of_client) = {
@@ -143,7 +146,7 @@ impl CollectedResponse {
         Self::new(&self.budget, self.client)
     }
 
-    /// Returns its maximum length, while the cache has `cached_bytes`.
+    /// Returns its maximum length, while the cache has `cached_bytes` of content.
     pub(crate) fn limit(&self, cached_bytes: u64) -> u64 {
         self.budget.limit_for(self.client, self.bytes, cached_bytes)
     }
