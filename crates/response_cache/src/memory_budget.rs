@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use clients::ClientId;
+use clients::{ClientId, trim_spare_capacity};
 use parking_lot::Mutex;
 
 /// Budget for the responses of one cache. Clones share it.
@@ -98,13 +98,8 @@ impl MemoryBudget {
     }
 
     /// Counts `bytes` as long as the returned buffer, or a slice of it, exists.
-    pub(crate) fn track(&self, mut bytes: Vec<u8>) -> Bytes {
-        // Spare capacity would use memory that is not counted. The content is copied because `shrink_to_fit` frees
-        // nothing here: the allocator reallocates in place whatever needs more than half of the old size. Its size
-        // classes are an eighth apart, so less spare capacity cannot be freed.
-        if bytes.capacity() - bytes.len() > bytes.len() / 8 {
-            bytes = bytes.as_slice().to_vec();
-        }
+    pub(crate) fn track(&self, bytes: Vec<u8>) -> Bytes {
+        let bytes = trim_spare_capacity(bytes);
         self.0.used.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Bytes::from_owner(TrackedBytes { bytes, budget: self.clone() })
     }
@@ -226,15 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_with_much_spare_capacity_is_copied() {
+    fn a_tracked_buffer_has_no_uncounted_capacity() {
         let budget = MemoryBudget::new(100);
-        for (len, is_copied) in [(50, true), (80, true), (90, false), (100, false)] {
-            let mut bytes = Vec::with_capacity(100);
-            bytes.resize(len, 7);
-            let start = bytes.as_ptr();
-            let tracked = budget.track(bytes);
-            assert_eq!((tracked.len(), tracked.as_ptr() != start), (len, is_copied));
-        }
+        let mut bytes = Vec::with_capacity(100);
+        bytes.resize(80, 7);
+        let start = bytes.as_ptr();
+        let tracked = budget.track(bytes);
+        assert_eq!((tracked.len(), budget.used_bytes()), (80, 80));
+        assert_ne!(tracked.as_ptr(), start, "it is copied");
     }
 
     #[test]
