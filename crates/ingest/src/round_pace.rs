@@ -2,19 +2,23 @@
 //!
 //! Input: the starts and ends of rounds. Output: whether the next one is due.
 //! Invariant: the first round of a term is due at once, and a round that did not list the snapshots is repeated soon: a
-//! new leader writes no snapshot that readers need before it knows those of the leaders before it.
+//! new leader writes no snapshot that readers need before it knows those of the leaders before it. The delay doubles
+//! with each further failure, up to the interval, so a failure that lasts costs hardly more requests than a success.
 //! Not here: the content of a round (`upkeep`), the pace of snapshots (`snapshot_pace`).
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Delay after a round that did not list the snapshots. A smaller value sends more requests to a store that fails.
+/// Delay after the first round that did not list the snapshots. A smaller value sends more requests to a store that
+/// fails.
 const FAILURE_BACKOFF: Duration = Duration::from_secs(5);
 
 /// The pace of rounds.
 pub(crate) struct RoundPace {
     interval: Duration,
+    /// Delay after the next failure.
+    failure_backoff: Duration,
     last: Option<LastRound>,
 }
 
@@ -29,7 +33,7 @@ struct LastRound {
 impl RoundPace {
     /// Creates the pace of rounds that start an interval apart within a term.
     pub(crate) fn new(interval: Duration) -> Self {
-        Self { interval, last: None }
+        Self { interval, failure_backoff: FAILURE_BACKOFF, last: None }
     }
 
     /// Whether a round of this term is due.
@@ -39,13 +43,19 @@ impl RoundPace {
 
     /// Notes the start of a round.
     pub(crate) fn note_start(&mut self, now: Instant, term: u64) {
+        if self.last.as_ref().is_none_or(|last| last.term != term) {
+            self.failure_backoff = FAILURE_BACKOFF;
+        }
         self.last = Some(LastRound { term, next_at: now + self.interval });
     }
 
     /// Notes the end of the round.
     pub(crate) fn note_end(&mut self, now: Instant, has_listed_snapshots: bool) {
-        if !has_listed_snapshots && let Some(last) = &mut self.last {
-            last.next_at = last.next_at.min(now + FAILURE_BACKOFF);
+        if has_listed_snapshots {
+            self.failure_backoff = FAILURE_BACKOFF;
+        } else if let Some(last) = &mut self.last {
+            last.next_at = last.next_at.min(now + self.failure_backoff);
+            self.failure_backoff = (self.failure_backoff * 2).min(self.interval);
         }
     }
 }
@@ -69,21 +79,30 @@ mod tests {
         assert!(pace.is_due(start + SECOND, 2));
     }
 
+    /// Starts a round that fails at once, and checks the delay of the next one. Returns the time of that one.
+    fn fail_round(pace: &mut RoundPace, now: Instant, term: u64, delay: Duration) -> Instant {
+        assert!(pace.is_due(now, term));
+        pace.note_start(now, term);
+        pace.note_end(now, false);
+        assert!(!pace.is_due(now + delay - SECOND, term), "{delay:?}");
+        now + delay
+    }
+
     #[test]
-    fn a_round_that_failed_is_repeated_before_the_interval_is_over() {
-        let start = Instant::now();
+    fn rounds_that_fail_are_repeated_with_growing_delays() {
+        let mut now = Instant::now();
         let mut pace = RoundPace::new(INTERVAL);
-        for failures in 0..3 {
-            let now = start + FAILURE_BACKOFF * failures;
-            assert!(pace.is_due(now, 1));
-            pace.note_start(now, 1);
-            pace.note_end(now, false);
-            assert!(!pace.is_due(now + FAILURE_BACKOFF - SECOND, 1));
+        for seconds in [5, 10, 20, 40, 60, 60] {
+            now = fail_round(&mut pace, now, 1, Duration::from_secs(seconds));
         }
-        let now = start + FAILURE_BACKOFF * 3;
+        assert!(pace.is_due(now, 1));
         pace.note_start(now, 1);
         pace.note_end(now, true);
-        assert!(!pace.is_due(now + FAILURE_BACKOFF, 1));
+        assert!(!pace.is_due(now + INTERVAL - SECOND, 1));
+        now = fail_round(&mut pace, now + INTERVAL, 1, FAILURE_BACKOFF);
+        now = fail_round(&mut pace, now, 1, FAILURE_BACKOFF * 2);
+        now = fail_round(&mut pace, now, 2, FAILURE_BACKOFF);
+        assert!(pace.is_due(now, 2), "a new term starts with the shortest delay");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //! faults that replicas report, and writes a snapshot if no replica did, or if readers need one behind a damage. An
 //! ingester that does not lead reports a block of the leader that differs from its own.
 //!
-//! Shape: at each interval, when a term starts, and soon after a failure, a task reads the log and the store: a round
-//! (`round_pace`). The driver takes its [`UpkeepFindings`]: reports go to the plan, and a due snapshot is started with
-//! the current final view.
+//! Shape: at each interval, when a term starts, and earlier after a failure, a task reads the log and the store: a
+//! round (`round_pace`). The driver takes its [`UpkeepFindings`]: reports go to the plan, and a due snapshot is started
+//! with the current final view.
 //! Bounds: one round, one snapshot and one report at a time, one report for each interval, and pauses between snapshots
 //! that readers need (`snapshot_pace`). The view of a snapshot retains the versions of accounts that are replaced
 //! meanwhile.
