@@ -180,11 +180,11 @@ impl<V: Weight> Cache<V> {
     /// Removes an entry, unless another one has replaced it.
     pub(crate) fn remove(&self, key: &[u8], entry: &Arc<Entry<V>>) {
         let removed = self.0.entries.remove_if(key, |cached| Arc::ptr_eq(cached, entry));
-        self.count_removal(removed);
+        self.count_removal(removed.map(|(_, entry)| entry));
     }
 
-    fn count_removal(&self, removed: Option<(Box<[u8]>, Arc<Entry<V>>)>) {
-        if let Some((_, entry)) = removed {
+    fn count_removal(&self, removed: Option<Arc<Entry<V>>>) {
+        if let Some(entry) = removed {
             self.0.removals.subtract_content(&entry);
         }
     }
@@ -203,7 +203,8 @@ impl<V: Weight> Cache<V> {
             false => Arc::new(entry.without_value()),
         };
         // A replaced entry does not count as evicted.
-        self.count_removal(self.0.entries.remove(&key));
+        let replaced = self.0.entries.remove(&key);
+        self.count_removal(replaced.map(|(_, entry)| entry));
         // Before the insertion, which may evict the entry at once.
         self.0.removals.add_content(&entry);
         self.0.entries.insert(key, entry);
