@@ -1,15 +1,16 @@
-//! The generations of a log that may have final blocks from a slot on, and the messages of each that are read.
+//! The generations of a log that may have final blocks from a slot on, and which of them is read next.
 //!
-//! In: the first records of the newest generations, and the snapshots of the store. Out: a [`GenerationSpan`] for each
-//! generation, the oldest first: of the newest one that continues from a block before the slot, or else of the oldest
-//! one, and of all later ones.
-//! Bounds: those of the list of generations (`newest_generations`).
+//! In: the newest generations with their first records, the snapshots of the store, and the ends of reads. Out: the
+//! [`GenerationSpan`] to be read. The first one is of the newest generation that continues from a block before the
+//! slot, or else of the oldest one. A later generation follows at its end. If a block is missing, the others are tried.
+//! Bounds: those of the list of generations (`newest_generations`), and [`SWITCHES_MAX`].
 //! Not here: the messages (`logged_blocks`).
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster_snapshot::{load_manifest, newest_snapshots};
+use cluster_snapshot::{ManifestKey, load_manifest, newest_snapshots};
 use depot::Depot;
 use ledger::Slot;
 use replicated_log::{Log, LogError, LogSpace, Tail};
@@ -21,6 +22,9 @@ use crate::newest_generations::{NewestGenerations, OpenGeneration};
 pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of snapshots before the first block whose manifests are tried.
 const MANIFESTS_MAX: usize = 4;
+/// Number of generations that are opened because of missing blocks. Each is read from its start, so a log that lacks
+/// blocks in many places would be read again and again.
+const SWITCHES_MAX: usize = 32;
 
 /// The messages of a generation that may have needed blocks.
 pub(crate) struct GenerationSpan {
@@ -30,19 +34,39 @@ pub(crate) struct GenerationSpan {
     pub(crate) after: u64,
     /// Sequence of the last message to be read: the end of the generation when it was opened.
     pub(crate) last: u64,
-    /// The slot of the block that the generation continues from. `None` if its first record was not needed or cannot be
-    /// read.
+    /// The slot of the block that the span continues from. `None` if it is not known.
     start_slot: Option<Slot>,
+    /// The slot after which this span was read last, and had no next block.
+    left_at: Option<Slot>,
+    /// The slot of the last final block, once the span was read to its end.
+    end_slot: Option<Slot>,
 }
 
-/// The spans of a log that were not read yet.
+impl GenerationSpan {
+    /// Whether the span may have the block after `reached`, and was not read for it.
+    fn may_continue(&self, reached: Slot) -> bool {
+        self.start_slot.is_none_or(|start| start <= reached) && self.may_follow(reached)
+    }
+
+    /// Whether the span may have a block after `reached`, and was not read for the next one.
+    fn may_follow(&self, reached: Slot) -> bool {
+        self.left_at != Some(reached) && self.end_slot.is_none_or(|end| end > reached)
+    }
+}
+
+/// The spans of a log, one of which is open.
 pub(crate) struct GenerationSpans {
-    /// The newest one first.
+    /// The oldest one first.
     spans: Vec<GenerationSpan>,
+    open: usize,
+    switches: usize,
+    /// Whether a generation may exist that is not in the list, because it could not be read.
+    is_incomplete: bool,
 }
 
 impl GenerationSpans {
-    /// Finds the spans with the blocks from the slot `from` on.
+    /// Finds the spans with the blocks from the slot `from` on, and opens the first one. Returns `None` if the log has
+    /// no messages.
     ///
     /// # Errors
     ///
@@ -52,73 +76,169 @@ impl GenerationSpans {
         depot: &Depot,
         cluster: &str,
         from: Slot,
-    ) -> Result<Self, LogError> {
-        let mut spans = Vec::new();
-        let Some(newest) = space.newest_generation().await? else { return Ok(Self { spans }) };
+    ) -> Result<Option<Self>, LogError> {
+        let Some(newest) = space.newest_generation().await? else { return Ok(None) };
+        let snapshots = list_snapshots(depot, cluster, from).await;
         let mut generations = NewestGenerations::new(space, 0, newest);
-        while let Some(opened) = generations.open_next().await? {
+        let mut spans = Vec::new();
+        let mut is_incomplete = false;
+        loop {
+            let opened = match generations.open_next().await {
+                Ok(Some(opened)) => opened,
+                Ok(None) => break,
+                Err(err) if spans.is_empty() => return Err(err),
+                Err(err) => {
+                    is_incomplete = true;
+                    tracing::warn!(err = &err as &dyn Error, "cannot open an older generation");
+                    break;
+                }
+            };
             let OpenGeneration { generation, log, tail } = opened;
             let Some(tail) = tail.filter(|tail| tail.first <= tail.last) else { continue };
-            let oldest = tail.first.saturating_sub(1);
-            if let Some(position) = find_snapshot(depot, cluster, generation, &tail, from).await {
-                let after = position.max(oldest);
-                let last = tail.last;
-                spans.push(GenerationSpan { generation, log, after, last, start_slot: None });
-                break;
+            let mut after = tail.first.saturating_sub(1);
+            let mut start_slot = None;
+            if let Some(start) = find_snapshot(depot, &snapshots, generation, &tail).await {
+                // Messages after the snapshot may have been removed.
+                start_slot = (start.position >= after).then_some(start.slot);
+                after = after.max(start.position);
+            } else {
+                match read_start_slot(&*log, &tail).await {
+                    Ok(slot) => start_slot = slot,
+                    Err(FirstRecordError::Log(err)) if spans.is_empty() => return Err(err),
+                    Err(err) => {
+                        is_incomplete = true;
+                        let err = &err as &dyn Error;
+                        tracing::warn!(generation, err, "cannot read the start of a generation");
+                    }
+                }
             }
-            let first = FirstRecord::read(&*log, &tail, MESSAGE_TIMEOUT).await?;
-            let start_slot = first.map(|first| first.record.block.slot);
-            // Generations before one that has lost its oldest messages have lost all of theirs. If a first record is
-            // only unreadable, they may have the blocks.
-            let is_before = start_slot.map_or(tail.first > 1, |start| start < from);
             let last = tail.last;
-            spans.push(GenerationSpan { generation, log, after: oldest, last, start_slot });
-            if is_before {
+            let (left_at, end_slot) = (None, None);
+            spans.push(GenerationSpan {
+                generation,
+                log,
+                after,
+                last,
+                start_slot,
+                left_at,
+                end_slot,
+            });
+            // Generations before one that has lost its oldest messages have lost all of theirs.
+            if is_incomplete || tail.first > 1 {
                 break;
             }
         }
-        Ok(Self { spans })
+        spans.reverse();
+        let is_before = |span: &GenerationSpan| span.start_slot.is_some_and(|start| start < from);
+        let open = spans.iter().rposition(is_before).unwrap_or(0);
+        Ok((!spans.is_empty()).then_some(Self { spans, open, switches: 0, is_incomplete }))
     }
 
-    /// Removes the oldest span.
-    pub(crate) fn take_oldest(&mut self) -> Option<GenerationSpan> {
-        self.spans.pop()
+    /// Returns the open span.
+    pub(crate) fn open_span(&self) -> &GenerationSpan {
+        &self.spans[self.open]
     }
 
-    /// Removes the oldest span that has all blocks after a slot, and the spans before it. Returns `None`, and removes
-    /// none, if no span is known to have them.
-    pub(crate) fn take_covering(&mut self, after: Slot) -> Option<GenerationSpan> {
-        let covers = |span: &GenerationSpan| span.start_slot.is_some_and(|start| start <= after);
-        let at = self.spans.iter().rposition(covers)?;
-        self.spans.truncate(at + 1);
-        self.spans.pop()
+    /// Returns the index of the open span.
+    pub(crate) fn open_index(&self) -> usize {
+        self.open
+    }
+
+    /// Whether a generation that may exist could not be read.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.is_incomplete
+    }
+
+    /// Notes that the open span was read to its end. `end_slot` is the slot of its last final block.
+    pub(crate) fn note_end(&mut self, end_slot: Slot) {
+        self.spans[self.open].end_slot = Some(end_slot);
+    }
+
+    /// Opens a span that may have the block after `reached`, which the open one lacks: a later one, the oldest of them
+    /// first, or else an earlier one. Returns whether there is one.
+    pub(crate) fn open_continuing(&mut self, reached: Slot) -> bool {
+        self.spans[self.open].left_at = Some(reached);
+        if self.switches >= SWITCHES_MAX {
+            return false;
+        }
+        let mut others = (self.open + 1..self.spans.len()).chain((0..self.open).rev());
+        let found = others.find(|index| self.spans[*index].may_continue(reached));
+        self.switches += usize::from(found.is_some());
+        self.open = found.unwrap_or(self.open);
+        found.is_some()
+    }
+
+    /// Opens the later span that follows the end of the open one at the block `reached`. Returns whether there is one.
+    pub(crate) fn open_later(&mut self, reached: Slot) -> bool {
+        self.spans[self.open].left_at = Some(reached);
+        let mut later = self.open + 1..self.spans.len();
+        let continuing = later.clone().find(|index| self.spans[*index].may_continue(reached));
+        let next =
+            continuing.or_else(|| later.find(|index| self.spans[*index].may_follow(reached)));
+        self.open = next.unwrap_or(self.open);
+        next.is_some()
+    }
+
+    /// Opens a span again.
+    pub(crate) fn reopen(&mut self, index: usize) {
+        self.open = index;
     }
 }
 
-/// Returns the position of the newest snapshot of a generation before a slot. Records after it have the blocks after
-/// its own.
+/// Lists the snapshots before a slot, the newest first.
+async fn list_snapshots(depot: &Depot, cluster: &str, before: Slot) -> Vec<ManifestKey> {
+    match newest_snapshots(depot, cluster).await {
+        Ok(mut keys) => {
+            keys.retain(|key| key.slot < before);
+            keys
+        }
+        Err(err) => {
+            tracing::warn!(err = &err as &dyn Error, "cannot list the snapshots");
+            Vec::new()
+        }
+    }
+}
+
+/// The record after which a generation continues a snapshot.
+struct SnapshotStart {
+    position: u64,
+    slot: Slot,
+}
+
+/// Finds the newest of the snapshots that is of a generation. Records after its position have the blocks after its own.
 async fn find_snapshot(
     depot: &Depot,
-    cluster: &str,
+    snapshots: &[ManifestKey],
     generation: u64,
     tail: &Tail,
-    from: Slot,
-) -> Option<u64> {
-    let keys = match newest_snapshots(depot, cluster).await {
-        Ok(keys) => keys,
-        Err(err) => {
-            tracing::warn!(err = &err as &dyn std::error::Error, "cannot list the snapshots");
-            return None;
-        }
-    };
-    let before = keys.into_iter().filter(|key| key.generation == generation && key.slot < from);
-    for key in before.take(MANIFESTS_MAX) {
+) -> Option<SnapshotStart> {
+    let keys = snapshots.iter().filter(|key| key.generation == generation);
+    for key in keys.take(MANIFESTS_MAX) {
         match load_manifest(depot, &key.key, None).await {
-            Ok(manifest) if manifest.position <= tail.last => return Some(manifest.position),
+            Ok(manifest) if manifest.position <= tail.last => {
+                return Some(SnapshotStart { position: manifest.position, slot: key.slot });
+            }
             // It is of another log of this generation.
             Ok(_) => {}
             Err(err) => tracing::warn!(%err, "a snapshot is not used"),
         }
     }
     None
+}
+
+/// The first record of a generation cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum FirstRecordError {
+    #[error("the log sends no message in {MESSAGE_TIMEOUT:?}")]
+    Silent,
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// Returns the slot of the block that a generation continues from, or `None` if its first record does not say so.
+async fn read_start_slot(log: &dyn Log, tail: &Tail) -> Result<Option<Slot>, FirstRecordError> {
+    let first = FirstRecord::read(log, tail, MESSAGE_TIMEOUT * 2);
+    let first = tokio::time::timeout(MESSAGE_TIMEOUT, first).await;
+    let first = first.map_err(|_| FirstRecordError::Silent)??;
+    Ok(first.map(|first| first.record.block.slot))
 }

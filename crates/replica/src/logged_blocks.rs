@@ -1,16 +1,14 @@
 //! The final blocks that a log still has, for an archive that lacks them.
 //!
-//! In: the messages of the log, generation by generation: the newest snapshot before the first needed block, or the
-//! oldest message if the log has later blocks only, and all messages after it. Out: final blocks in their order, each
+//! In: the messages of the log, generation by generation (`generation_spans`). Out: final blocks in their order, each
 //! slot once, up to the message that was the log's last one at the start.
 //! Invariant: a record has the digests that it states. The sum over all accounts and the bank hash come from the
 //! ingester and are not recomputed.
 //! Behaviour on damage: damaged records are passed over, and so is a block whose parent is not the block before it. If
-//! a block is missing, and a later generation continues from a block before it, that generation is read instead of the
-//! rest of this one. The caller finds out from the parents of blocks that some are missing.
+//! a block is missing, all generations that may have it are tried. If none has it, the oldest block after the gap
+//! follows. The caller finds out from the parents of blocks that some are missing.
 //! Bounds: those of the blocks above the root (`unrooted_blocks`), besides one record.
-//! Not here: the generations that are read (`generation_spans`), the ledger that follows the log (`log_follower`), the
-//! archive (`cluster_snapshot`).
+//! Not here: the ledger that follows the log (`log_follower`), the archive (`cluster_snapshot`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,8 +33,8 @@ const DAMAGES_MAX: usize = BATCH_MESSAGES_MAX;
 
 /// Reads final blocks from a log.
 pub struct LoggedBlocks {
-    /// The later generations.
     spans: GenerationSpans,
+    /// The log of the open span.
     log: Arc<dyn Log>,
     reader: Box<dyn LogReader>,
     /// `None` while a thread decodes a message.
@@ -48,6 +46,12 @@ pub struct LoggedBlocks {
     /// Whether messages are skipped up to the next head.
     is_skipping: bool,
     damages: usize,
+    /// Records of the open span that could not be decoded.
+    undecodable: usize,
+    /// The slot of the last final block of the open span.
+    span_slot: Slot,
+    /// Whether a span could not be read to its end, and no block followed in another one.
+    is_cut: bool,
     is_incomplete: bool,
     /// Whether a block of another chain was skipped.
     has_other_chain: bool,
@@ -55,8 +59,22 @@ pub struct LoggedBlocks {
     level_min: Option<VerificationLevel>,
     unrooted: UnrootedBlocks,
     ready: VecDeque<Block>,
+    /// The first needed slot.
+    from: Slot,
     /// The last block that was returned.
     last: Option<LastBlock>,
+    /// The oldest block after the last one, if blocks between them are missing.
+    gap_end: Option<GapEnd>,
+    /// Whether no other span has the missing blocks.
+    accepts_gap: bool,
+}
+
+/// The oldest known block after missing ones.
+#[derive(Clone, Copy)]
+struct GapEnd {
+    slot: Slot,
+    /// The index of the span that has it.
+    span: usize,
 }
 
 /// The last block that was returned.
@@ -83,28 +101,14 @@ enum Succession {
     Gap,
     /// It is the last one or before it.
     Repeated,
-    /// It has another parent.
-    OtherChain,
-}
-
-impl LastBlock {
-    fn compare(self, next: &Block) -> Succession {
-        if next.id.slot <= self.slot {
-            Succession::Repeated
-        } else if next.parent.slot > self.slot {
-            Succession::Gap
-        } else if next.parent.slot == self.slot && next.previous_blockhash == self.blockhash {
-            Succession::Next
-        } else {
-            Succession::OtherChain
-        }
-    }
+    /// Its parent is not the last one.
+    OtherChain(LastBlock),
 }
 
 impl LoggedBlocks {
-    /// Opens the newest generation of the log that continues from a block before the slot `from`, or else the oldest
-    /// generation, whose blocks are later ones. The generations after it follow. Returns `None` if the log has no
-    /// messages. Records of ingesters below `level_min` are passed over as damaged ones are.
+    /// Opens the generations of the log that may have the blocks from the slot `from` on: first the newest one that
+    /// continues from a block before that slot, or else the oldest one, whose blocks are later ones. Returns `None` if
+    /// the log has no messages. Records of ingesters below `level_min` are passed over as damaged ones are.
     ///
     /// # Errors
     ///
@@ -116,26 +120,33 @@ impl LoggedBlocks {
         from: Slot,
         level_min: Option<VerificationLevel>,
     ) -> Result<Option<Self>, LogError> {
-        let mut spans = GenerationSpans::find(space, depot, cluster, from).await?;
-        let Some(oldest) = spans.take_oldest() else { return Ok(None) };
-        let GenerationSpan { log, after, last, .. } = oldest;
+        let found = GenerationSpans::find(space, depot, cluster, from).await?;
+        let Some(spans) = found else { return Ok(None) };
+        let GenerationSpan { log, after, last, .. } = spans.open_span();
+        let (log, after, end) = (Arc::clone(log), *after, *last);
         let reader = log.read(after).await?;
         Ok(Some(Self {
-            spans,
             log,
             reader,
             records: None,
             at: after,
-            end: last,
+            end,
             // A log may be cut within a record.
             is_skipping: true,
             damages: 0,
-            is_incomplete: false,
+            undecodable: 0,
+            span_slot: 0,
+            is_cut: false,
+            is_incomplete: spans.is_incomplete(),
+            spans,
             has_other_chain: false,
             level_min,
             unrooted: UnrootedBlocks::default(),
             ready: VecDeque::new(),
+            from,
             last: None,
+            gap_end: None,
+            accepts_gap: false,
         }))
     }
 
@@ -147,46 +158,104 @@ impl LoggedBlocks {
     pub async fn next_block(&mut self) -> Result<Option<Block>, LogError> {
         loop {
             if let Some(block) = self.ready.pop_front() {
+                self.span_slot = self.span_slot.max(block.id.slot);
                 if self.accept_block(&block).await? {
                     return Ok(Some(block));
                 }
                 continue;
             }
             let Some(end) = self.read_message().await? else { continue };
-            let mut next = self.last.and_then(|last| self.spans.take_covering(last.slot));
-            if next.is_none() {
-                // The rest of this generation may have blocks that no later one has.
-                self.is_incomplete |= end == SpanEnd::Incomplete;
-                next = self.spans.take_oldest();
+            self.end_span(end);
+            let is_open = match self.gap_end {
+                // The span does not have the missing blocks.
+                Some(gap_end) if !self.accepts_gap => {
+                    if !self.spans.open_continuing(self.reached()) {
+                        self.accept_gap(gap_end);
+                    }
+                    true
+                }
+                _ => self.spans.open_later(self.reached()),
+            };
+            if !is_open {
+                self.is_incomplete |= self.is_cut;
+                return Ok(None);
             }
-            let Some(span) = next else { return Ok(None) };
-            self.open_span(span).await?;
+            self.read_open_span().await?;
         }
     }
 
-    /// Returns whether a block is the next one to be returned. If blocks before it are missing, and a later generation
-    /// has them, that generation is read instead.
+    /// Returns the slot up to which all blocks were returned, or none is needed.
+    fn reached(&self) -> Slot {
+        self.last.map_or_else(|| self.from.saturating_sub(1), |last| last.slot)
+    }
+
+    /// Returns whether a block is the next one to be returned. If blocks before it are missing, another span is opened
+    /// that may have them.
     async fn accept_block(&mut self, block: &Block) -> Result<bool, LogError> {
         let slot = block.id.slot;
-        if let Some(last) = self.last {
-            match last.compare(block) {
-                Succession::Next => {}
-                // A generation repeats the blocks above the one that it continues from.
-                Succession::Repeated => return Ok(false),
-                Succession::OtherChain => {
-                    self.report_other_chain(slot, last);
+        match self.compare(block) {
+            Succession::Next => self.is_cut = false,
+            // A generation repeats the blocks above the one that it continues from.
+            Succession::Repeated => return Ok(false),
+            Succession::OtherChain(last) => {
+                self.report_other_chain(slot, last);
+                return Ok(false);
+            }
+            Succession::Gap if self.accepts_gap => self.is_incomplete |= self.is_cut,
+            Succession::Gap => {
+                let span = self.spans.open_index();
+                let here = GapEnd { slot, span };
+                let gap_end = self.gap_end.filter(|other| other.slot <= slot).unwrap_or(here);
+                self.gap_end = Some(gap_end);
+                let is_open = self.spans.open_continuing(self.reached());
+                if !is_open {
+                    self.accept_gap(gap_end);
+                }
+                if is_open || gap_end.span != span {
+                    self.read_open_span().await?;
                     return Ok(false);
                 }
-                Succession::Gap => {
-                    if let Some(span) = self.spans.take_covering(last.slot) {
-                        self.open_span(span).await?;
-                        return Ok(false);
-                    }
-                }
+                self.is_incomplete |= self.is_cut;
             }
         }
+        self.gap_end = None;
+        self.accepts_gap = false;
         self.last = Some(LastBlock { slot, blockhash: block.blockhash });
         Ok(true)
+    }
+
+    /// Returns how a block continues the last one. It does not matter whether blocks before the needed ones are missing.
+    fn compare(&self, next: &Block) -> Succession {
+        let is_needed = next.parent.slot >= self.from;
+        match self.last {
+            None if is_needed => Succession::Gap,
+            None => Succession::Next,
+            Some(last) if next.id.slot <= last.slot => Succession::Repeated,
+            Some(last) if next.parent.slot > last.slot && is_needed => Succession::Gap,
+            Some(last) if next.parent.slot > last.slot => Succession::Next,
+            Some(last) if next.parent.slot < last.slot => Succession::OtherChain(last),
+            Some(last) if next.previous_blockhash != last.blockhash => Succession::OtherChain(last),
+            Some(_) => Succession::Next,
+        }
+    }
+
+    /// Continues with the block after the gap: no span has the missing ones.
+    fn accept_gap(&mut self, gap_end: GapEnd) {
+        self.accepts_gap = true;
+        self.spans.reopen(gap_end.span);
+    }
+
+    /// Notes the end of the open span.
+    fn end_span(&mut self, end: SpanEnd) {
+        match end {
+            SpanEnd::Complete => self.spans.note_end(self.span_slot),
+            SpanEnd::Incomplete => self.is_cut = true,
+        }
+        if self.undecodable > 1 {
+            let generation = self.spans.open_span().generation;
+            let records = self.undecodable;
+            tracing::warn!(generation, records, "passed over records that cannot be decoded");
+        }
     }
 
     /// Logs the first skipped block of another chain: a log with two chains may have many.
@@ -200,15 +269,17 @@ impl LoggedBlocks {
         }
     }
 
-    /// Continues with another generation. It lists the blocks above its first one again.
-    async fn open_span(&mut self, span: GenerationSpan) -> Result<(), LogError> {
-        let GenerationSpan { generation, log, after, last, .. } = span;
-        tracing::debug!(generation, "reads final blocks of the next generation of the log");
-        self.reader = log.read(after).await?;
-        self.log = log;
-        self.at = after;
-        self.end = last;
+    /// Reads the open span from its start.
+    async fn read_open_span(&mut self) -> Result<(), LogError> {
+        let GenerationSpan { generation, log, after, last, .. } = self.spans.open_span();
+        tracing::debug!(generation, "reads final blocks of another generation of the log");
+        self.log = Arc::clone(log);
+        self.at = *after;
+        self.end = *last;
+        self.reader = self.log.read(self.at).await?;
         self.damages = 0;
+        self.undecodable = 0;
+        self.span_slot = 0;
         self.restart_records();
         self.unrooted = UnrootedBlocks::default();
         self.ready.clear();
@@ -247,7 +318,7 @@ impl LoggedBlocks {
         Ok(None)
     }
 
-    /// Whether a generation could not be read to its end and no later one has the blocks after that point. Opening the
+    /// Whether a generation could not be read to its end, and no other one has the blocks after that point. Opening the
     /// log again may return more blocks.
     pub fn is_incomplete(&self) -> bool {
         self.is_incomplete
@@ -299,7 +370,10 @@ impl LoggedBlocks {
                 }
             }
             Err(err) => {
-                tracing::warn!(sequence, "passes over a record of the log: {err}");
+                if self.undecodable == 0 {
+                    tracing::warn!(sequence, "passes over a record of the log: {err}");
+                }
+                self.undecodable += 1;
                 self.restart_records();
             }
         }

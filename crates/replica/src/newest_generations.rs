@@ -37,7 +37,8 @@ impl<'a> NewestGenerations<'a> {
         Self { space, newest, remaining: (oldest..=newest).rev() }
     }
 
-    /// Opens the next older generation that has records. Returns `None` if there is none.
+    /// Opens the next older generation that has records. Returns `None` if there is none. After an error, the next call
+    /// continues with the generation before it.
     ///
     /// # Errors
     ///
@@ -46,9 +47,9 @@ impl<'a> NewestGenerations<'a> {
         for generation in self.remaining.by_ref() {
             let log = match self.space.open_generation(generation).await {
                 Ok(log) => log,
-                Err(err) if generation == self.newest => return Err(err),
                 // It was removed.
-                Err(_) => continue,
+                Err(err) if err.is_missing_generation() && generation != self.newest => continue,
+                Err(err) => return Err(err),
             };
             let tail = match log.tail().await {
                 Ok(tail) if tail.last == 0 => continue,

@@ -1,10 +1,15 @@
 //! The final blocks that are read from a log of several generations, which start late, repeat blocks, are damaged, or
 //! contradict each other.
 
+use std::future::ready;
+use std::sync::Arc;
+
 use chain_solana::wire::{BlockName, RecordDigest};
+use futures_util::future::BoxFuture;
 use ledger::Slot;
 use replica::{LoggedBlocks, find_newest_generation};
-use replicated_log::LogSpace;
+use replicated_log::memory::MemoryLogSpace;
+use replicated_log::{Log, LogError, LogSpace};
 
 use crate::logged_blocks::{LEVEL_MIN, check_final_blocks, final_blocks, read_blocks};
 use crate::source_chain::{FIRST_SLOT, SourceChain, Step};
@@ -32,7 +37,18 @@ async fn open_from(chain: &SourceChain, log: &mut SourceLog, start: usize) {
     let unlogged = RecordPosition { name, digest, generation: log.generation, sequence: 0 };
     log.positions.entry(start).or_insert(unlogged);
     log.open_generation(chain, start).await;
-    for block in chain.chain_to(chain.tip).into_iter().filter(|block| *block > start) {
+    list_blocks(chain, log, start, chain.tip).await;
+}
+
+/// Opens the next generation from a block. Its ingester dies after it has listed the blocks up to `end`.
+async fn open_until(chain: &SourceChain, log: &mut SourceLog, start: usize, end: usize) {
+    log.open_generation(chain, start).await;
+    list_blocks(chain, log, start, end).await;
+}
+
+/// Lists the blocks after `start` up to `end`, and their roots.
+async fn list_blocks(chain: &SourceChain, log: &mut SourceLog, start: usize, end: usize) {
+    for block in chain.chain_to(end).into_iter().filter(|block| *block > start) {
         let mut steps = vec![Step::Block(block)];
         steps.extend((block <= chain.root).then_some(Step::Rooted(block)));
         log.append_steps(chain, &steps).await;
@@ -186,4 +202,78 @@ async fn a_generation_without_records_is_not_the_newest_one() {
     log.space.create_generation(log.generation + 1).await.expect("a new generation");
     let newest = find_newest_generation(&log.space).await.expect("a log in memory");
     assert_eq!(newest, Some(log.generation));
+}
+
+#[tokio::test]
+async fn a_generation_that_ends_early_or_is_refused_does_not_hide_the_one_before() {
+    for (has_damaged, is_refused) in [(false, false), (true, false), (true, true)] {
+        let (mut chain, mut log) = start_log(16, 60).await;
+        let finals = final_blocks(&chain);
+        let damaged = finals.len() - 16;
+        let sequence = log.positions[&finals[damaged]].sequence;
+        log.space.damage_message(log.generation, sequence);
+        // The second generation has a few blocks before the damaged one, and perhaps a few after it.
+        let start = finals[damaged - 6];
+        let end = finals[if has_damaged { damaged + 3 } else { damaged - 2 }];
+        log.level = if is_refused { None } else { LEVEL_MIN };
+        open_until(&chain, &mut log, start, end).await;
+        log.level = LEVEL_MIN;
+        open_from(&chain, &mut log, finals[finals.len() - 4]).await;
+        extend(&mut chain, &mut log, 10).await;
+        let mut expected = final_blocks(&chain);
+        expected.retain(|block| has_damaged && !is_refused || *block != finals[damaged]);
+        check_final_blocks(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &expected);
+        // The second generation is the newest one that starts before the damaged block.
+        let blocks = read_blocks(&log, find_slot(&chain, finals[damaged])).await;
+        expected.retain(|block| find_slot(&chain, *block) >= blocks[0].id.slot);
+        check_final_blocks(&blocks, &chain, &expected);
+    }
+}
+
+/// A log with a generation that cannot be opened.
+struct FailingSpace<'a> {
+    space: &'a MemoryLogSpace,
+    generation: u64,
+}
+
+impl LogSpace for FailingSpace<'_> {
+    fn newest_generation(&self) -> BoxFuture<'_, Result<Option<u64>, LogError>> {
+        self.space.newest_generation()
+    }
+
+    fn create_generation(&self, _: u64) -> BoxFuture<'_, Result<bool, LogError>> {
+        unreachable!("blocks are read")
+    }
+
+    fn remove_generations_below(&self, _: u64) -> BoxFuture<'_, Result<usize, LogError>> {
+        unreachable!("blocks are read")
+    }
+
+    fn open_generation(&self, generation: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
+        if generation == self.generation {
+            let error = LogError::with_reason("a log", "open it", "the server is overloaded");
+            return Box::pin(ready(Err(error)));
+        }
+        self.space.open_generation(generation)
+    }
+
+    fn durability_faults(&self) -> BoxFuture<'_, Result<Vec<String>, LogError>> {
+        unreachable!("blocks are read")
+    }
+}
+
+#[tokio::test]
+async fn a_read_is_incomplete_if_a_generation_that_exists_cannot_be_opened() {
+    let (mut chain, mut log) = start_log(17, 30).await;
+    let start = chain.root;
+    open_from(&chain, &mut log, start).await;
+    extend(&mut chain, &mut log, 10).await;
+    for (generation, is_incomplete) in [(1, true), (9, false)] {
+        let space = FailingSpace { space: &log.space, generation };
+        let from = FIRST_SLOT + 1;
+        let opened = LoggedBlocks::open(&space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
+        let mut logged = opened.expect("the newest one is open").expect("it has blocks");
+        while logged.next_block().await.expect("a log in memory").is_some() {}
+        assert_eq!(logged.is_incomplete(), is_incomplete);
+    }
 }
