@@ -11,6 +11,7 @@ use ledger::Slot;
 use tokio::time::Instant;
 
 use super::gap::ArchiveGap;
+use super::logged_block_reader::is_log_error;
 use super::{ArchiveProgress, Archiver};
 
 /// The result of a read of the log for missing blocks.
@@ -35,13 +36,19 @@ impl Archiver {
         let gap = match known {
             Some(gap) if !gap.is_read_due(Instant::now()) => gap,
             _ => {
-                let read = self.push_logged(progress, slot, next).await?;
-                if read.has_block {
-                    return Ok(true);
-                }
+                let read = self.push_logged(progress, slot, next).await;
                 let now = Instant::now();
                 let mut gap = known.unwrap_or_else(|| ArchiveGap::new(slot, now));
-                gap.note_read(now, read.is_incomplete);
+                match read {
+                    Ok(read) if read.has_block => return Ok(true),
+                    Ok(read) => gap.note_read(now, read.is_incomplete),
+                    Err(err) if is_log_error(&err) => {
+                        self.metrics.failures.fetch_add(1, Ordering::Relaxed);
+                        tracing::warn!("cannot read final blocks of the log: {err:#}");
+                        gap.note_failure(now);
+                    }
+                    Err(err) => return Err(err),
+                }
                 gap
             }
         };
@@ -62,7 +69,7 @@ impl Archiver {
             *progress = other;
             return Ok(true);
         }
-        if gap.since.elapsed() < self.hole_timeout {
+        if !gap.is_over(Instant::now(), self.hole_timeout) {
             return Ok(false);
         }
         let hole = progress.writer.record_hole(next).await?;

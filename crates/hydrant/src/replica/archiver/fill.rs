@@ -17,7 +17,7 @@ use cluster_snapshot::archive::{
 use ledger::Slot;
 
 use super::log_reads::{LogReadEnd, LogReads};
-use super::logged_block_reader::LoggedBlockReader;
+use super::logged_block_reader::{LoggedBlockReader, is_log_error};
 use super::{ArchiveProgress, Archiver};
 
 /// Number of the newest holes that are filled. The blocks of older ones are in no history and no log.
@@ -31,7 +31,8 @@ impl Archiver {
         let mut open_slots: u64 = 0;
         for hole in holes.iter().rev().take(HOLES_MAX) {
             for slots in self.fill_hole(hole, log_reads).await? {
-                open_slots = open_slots.saturating_add(slots.end() - slots.start() + 1);
+                open_slots =
+                    open_slots.saturating_add(slots.end() - slots.start()).saturating_add(1);
             }
         }
         self.metrics.open_slots.store(open_slots, Ordering::Relaxed);
@@ -115,15 +116,28 @@ impl Archiver {
         if !log_reads.is_due(first) {
             return Ok(());
         }
-        let mut end = LogReadEnd::LogEnd;
-        if let Some(mut logged) = self.open_log(first).await? {
-            end = self.fill_from_reader(hole, slots, &mut logged).await?;
-            if logged.is_incomplete() {
-                end = LogReadEnd::Incomplete;
-            }
-        }
+        let read = self.read_log(hole, slots).await;
+        let end = match &read {
+            Ok(end) => *end,
+            Err(err) if is_log_error(err) => LogReadEnd::Incomplete,
+            // The store failed, or the object of the hole is damaged.
+            Err(_) => LogReadEnd::LogEnd,
+        };
         log_reads.note_read(first, end);
-        Ok(())
+        read.map(drop)
+    }
+
+    /// Reads the log for the open slots, if it has messages. Returns how the read ended.
+    async fn read_log(
+        &self,
+        hole: &ArchiveHoleKey,
+        slots: RangeInclusive<Slot>,
+    ) -> Result<LogReadEnd> {
+        let Some(mut logged) = self.open_log(*slots.start()).await? else {
+            return Ok(LogReadEnd::LogEnd);
+        };
+        let end = self.fill_from_reader(hole, slots, &mut logged).await?;
+        Ok(if logged.is_incomplete() { LogReadEnd::Incomplete } else { end })
     }
 
     /// Reads the log for the open slots. Returns how the read ended.

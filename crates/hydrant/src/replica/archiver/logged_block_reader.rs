@@ -7,6 +7,7 @@ use ::replica::LoggedBlocks;
 use anyhow::Result;
 use chain_solana::Block;
 use ledger::Slot;
+use replicated_log::LogError;
 
 use super::Archiver;
 use super::metrics::ReportedBytes;
@@ -16,6 +17,11 @@ pub(super) struct LoggedBlockReader {
     blocks: LoggedBlocks,
     from: Slot,
     reported: ReportedBytes,
+}
+
+/// Returns whether an error is one of the log, and not of the archive's store.
+pub(super) fn is_log_error(err: &anyhow::Error) -> bool {
+    err.chain().any(|cause| cause.is::<LogError>())
 }
 
 impl LoggedBlockReader {
