@@ -32,7 +32,7 @@ mod requests;
 mod resources;
 mod resuming_client;
 mod rust_clients;
-pub(crate) mod statistics;
+mod statistics;
 mod stream_state;
 mod subscriber;
 mod subscribers;

@@ -15,6 +15,7 @@ mod dist;
 mod foreign_programs;
 mod fuzz;
 mod kaspa_rig;
+mod percentiles;
 mod readme;
 mod rig;
 mod rivals;

@@ -32,7 +32,7 @@ use crate::cluster;
 use crate::foreign_programs::find_program;
 use crate::rivals;
 use crate::shell::{Cmd, cargo};
-use crate::workspace::{CLUSTER_FEATURE, root, target_dir};
+use crate::workspace::{CLUSTER_FEATURE_ARGS, root, target_dir};
 
 /// The option of the benchmark `load` that counts instructions.
 const QUICK: &str = "--quick";
@@ -202,7 +202,7 @@ fn names_below(thresholds: &[Threshold]) -> Vec<&str> {
 /// the shared dependencies, and compile all of them twice. The measured program is that of the packages and of CI.
 fn build() -> Result<()> {
     let packages = ["build", "--release", "--package", "hydrant", "--package", "benchmarks"];
-    cargo().args(packages).args(CLUSTER_FEATURE).run()
+    cargo().args(packages).args(CLUSTER_FEATURE_ARGS).run()
 }
 
 fn program() -> Result<Cmd> {

@@ -11,10 +11,10 @@ use crate::shell::cargo;
 /// The programs that CI measures, as `cargo run --release` builds them.
 const MEASURED: &[&str] = &["hydrant", "benchmarks"];
 
-/// Arguments of cargo for a `hydrant` with the commands and flags of a replicated log, which a default build refuses.
-/// Builds with tests or examples have them in any case, by the package's dev-dependency on itself. Because of that
-/// dependency cargo takes `hydrant/cluster` for a feature of it, which has no effect on other builds.
-pub(crate) const CLUSTER_FEATURE: [&str; 2] = ["--features", "cluster"];
+/// Cargo arguments for a `hydrant` that can use a replicated log. Builds with tests or examples have the feature through
+/// the dev-dependency of `hydrant` on itself. Do not write `hydrant/cluster`: Cargo takes it for a feature of that
+/// dev-dependency and ignores it in other builds.
+pub(crate) const CLUSTER_FEATURE_ARGS: [&str; 2] = ["--features", "cluster"];
 
 /// The workspace and all it is built from.
 pub(crate) struct Workspace {

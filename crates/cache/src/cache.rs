@@ -90,7 +90,7 @@ pub(crate) struct Shared<V: Weight> {
         QuickCache<Box<[u8]>, Arc<Entry<V>>, EntryWeighter, DefaultHashBuilder, EvictionCounter>,
     pub(crate) single_flight: Mutex<SingleFlight<V>>,
     eviction_lock: Mutex<()>,
-    evicted: Arc<AtomicU64>,
+    removals: Arc<RemovalCounters>,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
     pub(crate) stale: AtomicU64,
@@ -108,20 +108,19 @@ impl<V: Weight> Cache<V> {
             .build();
         // Both capacities are set above.
         let options = options.expect("the options are complete");
-        let evicted = Arc::new(AtomicU64::new(0));
-        let evictions = EvictionCounter(Arc::clone(&evicted));
+        let removals = Arc::new(RemovalCounters::default());
         let entries = QuickCache::with_options(
             options,
             EntryWeighter,
             DefaultHashBuilder::default(),
-            evictions,
+            EvictionCounter(Arc::clone(&removals)),
         );
         Self(Arc::new(Shared {
             config,
             entries,
             single_flight: Mutex::default(),
             eviction_lock: Mutex::default(),
-            evicted,
+            removals,
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             stale: AtomicU64::new(0),
@@ -152,6 +151,11 @@ impl<V: Weight> Cache<V> {
         self.0.entries.weight()
     }
 
+    /// Returns the bytes of the cached values' content: less than [`Self::bytes`], most of all for small values.
+    pub fn content_bytes(&self) -> u64 {
+        self.0.removals.content_bytes.load(Ordering::Relaxed)
+    }
+
     /// Returns the counters of the cache.
     pub fn counters(&self) -> Counters {
         let shared = &self.0;
@@ -162,7 +166,7 @@ impl<V: Weight> Cache<V> {
             stale: read(&shared.stale),
             coalesced: read(&shared.coalesced),
             bypassed: read(&shared.bypassed),
-            evicted: read(&shared.evicted),
+            evicted: read(&shared.removals.evicted),
             bytes: shared.entries.weight(),
             entries: shared.entries.len() as u64,
         }
@@ -175,16 +179,35 @@ impl<V: Weight> Cache<V> {
 
     /// Removes an entry, unless another one has replaced it.
     pub(crate) fn remove(&self, key: &[u8], entry: &Arc<Entry<V>>) {
-        self.0.entries.remove_if(key, |cached| Arc::ptr_eq(cached, entry));
+        let removed = self.0.entries.remove_if(key, |cached| Arc::ptr_eq(cached, entry));
+        self.count_removal(removed.map(|(_, entry)| entry));
     }
 
-    pub(crate) fn insert(&self, key: Box<[u8]>, entry: &Arc<Entry<V>>) {
-        let bytes = entry.value.as_ref().map_or(0, Weight::bytes);
-        if bytes <= self.0.config.entry_bytes_max && self.0.config.bytes_max > 0 {
-            // A replaced entry does not count as evicted.
-            self.0.entries.remove(&key);
-            self.0.entries.insert(key, Arc::clone(entry));
+    fn count_removal(&self, removed: Option<Arc<Entry<V>>>) {
+        if let Some(entry) = removed {
+            self.0.removals.subtract_content(&entry);
         }
+    }
+
+    /// Caches an entry. If its value is too large, only that is cached, so that later callers do not fill it again: a
+    /// caller compares the length of a value with the limit while it computes the value, and [`Weight::bytes`] may be
+    /// more.
+    pub(crate) fn insert(&self, key: Box<[u8]>, entry: &Arc<Entry<V>>) {
+        let Config { bytes_max, entry_bytes_max, .. } = self.0.config;
+        if bytes_max == 0 {
+            return;
+        }
+        let bytes = entry.value.as_ref().map_or(0, Weight::bytes);
+        let entry = match bytes <= entry_bytes_max {
+            true => Arc::clone(entry),
+            false => Arc::new(entry.without_value()),
+        };
+        // A replaced entry does not count as evicted.
+        let replaced = self.0.entries.remove(&key);
+        self.count_removal(replaced.map(|(_, entry)| entry));
+        // Before the insertion, which may evict the entry at once.
+        self.0.removals.add_content(&entry);
+        self.0.entries.insert(key, entry);
     }
 }
 
@@ -208,15 +231,39 @@ impl<V: Weight> Weighter<Box<[u8]>, Arc<Entry<V>>> for EntryWeighter {
     }
 }
 
-#[derive(Clone)]
-struct EvictionCounter(Arc<AtomicU64>);
+/// Counters that change when an entry leaves the cache.
+#[derive(Default)]
+struct RemovalCounters {
+    evicted: AtomicU64,
+    /// Bytes of the cached values' content.
+    content_bytes: AtomicU64,
+}
 
-impl<K, V> Lifecycle<K, V> for EvictionCounter {
+impl RemovalCounters {
+    fn add_content<V: Weight>(&self, entry: &Entry<V>) {
+        self.content_bytes.fetch_add(content_bytes(entry), Ordering::Relaxed);
+    }
+
+    fn subtract_content<V: Weight>(&self, entry: &Entry<V>) {
+        self.content_bytes.fetch_sub(content_bytes(entry), Ordering::Relaxed);
+    }
+}
+
+fn content_bytes<V: Weight>(entry: &Entry<V>) -> u64 {
+    entry.value.as_ref().map_or(0, Weight::content_bytes)
+}
+
+/// Counts the entries that the cache evicts, and those that it does not admit.
+#[derive(Clone)]
+struct EvictionCounter(Arc<RemovalCounters>);
+
+impl<V: Weight> Lifecycle<Box<[u8]>, Arc<Entry<V>>> for EvictionCounter {
     type RequestState = ();
 
     fn begin_request(&self) -> Self::RequestState {}
 
-    fn on_evict(&self, (): &mut Self::RequestState, _: K, _: V) {
-        count(&self.0);
+    fn on_evict(&self, (): &mut Self::RequestState, _: Box<[u8]>, entry: Arc<Entry<V>>) {
+        count(&self.0.evicted);
+        self.0.subtract_content(&entry);
     }
 }

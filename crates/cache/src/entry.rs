@@ -4,6 +4,11 @@
 pub trait Weight {
     /// Returns the size of the value in bytes.
     fn bytes(&self) -> u64;
+
+    /// Returns the bytes of its content, without records and copies that only the cache needs.
+    fn content_bytes(&self) -> u64 {
+        self.bytes()
+    }
 }
 
 /// A value with its dependencies.
@@ -18,6 +23,12 @@ pub struct Entry<V> {
 }
 
 impl<V> Entry<V> {
+    /// Returns an entry that remembers that the value is too large.
+    pub(crate) fn without_value(&self) -> Self {
+        let Self { valid_at, dependencies, .. } = self;
+        Self { value: None, valid_at: *valid_at, dependencies: dependencies.clone() }
+    }
+
     /// Returns whether the value is valid at `now`.
     pub fn is_valid_at(&self, now: u64, changed_at: impl Fn(u64) -> u64) -> bool {
         // The value of a later version may differ from that of an earlier one.

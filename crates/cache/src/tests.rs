@@ -9,8 +9,8 @@ use fastrand::Rng;
 
 use crate::single_flight::LEADERS_MAX;
 use crate::{
-    Cache, CacheReader, Config, Entry, FillGuard, FillStart, FillTicket, Lookup, OnFilled,
-    WaitGuard, Weight,
+    Cache, CacheReader, Config, Counters, Entry, FillGuard, FillStart, FillTicket, Lookup,
+    OnFilled, WaitGuard, Weight,
 };
 
 /// Maximum waiters in the model.
@@ -414,6 +414,20 @@ fn an_aborted_fill_lets_the_next_client_fill() {
 }
 
 #[test]
+fn a_completed_value_that_is_too_large_is_remembered_as_such() {
+    let cache = cache(2);
+    let FillStart::Fill(fill) = start_fill(&cache, None).0 else { panic!("no fill is running") };
+    let (Lookup::Wait(_waits), filled) = lookup(&cache, 1) else { panic!("a fill is running") };
+    let value = Some(CellValues(vec![7; 129]));
+    fill.complete(Entry { value, valid_at: 0, dependencies: Box::default() });
+    let filled = filled.try_recv();
+    assert!(matches!(filled, Ok(Some(entry)) if entry.value.is_some()), "the waiter has the value");
+    assert!(matches!(lookup(&cache, 1).0, Lookup::Bypass));
+    assert!(matches!(start_fill(&cache, None).0, FillStart::Bypass));
+    assert!(cache.counters().bytes < 1_000, "the value is not cached");
+}
+
+#[test]
 fn stale_entries_free_their_bytes_and_the_least_used_are_evicted_on_demand() {
     let cache = cache(2);
     let insert = |key: u8| {
@@ -422,20 +436,29 @@ fn stale_entries_free_their_bytes_and_the_least_used_are_evicted_on_demand() {
         let value = Some(CellValues(vec![7; 100]));
         fill.complete(Entry { value, valid_at: 1, dependencies: [0].into() });
     };
+    let check_content = || {
+        let Counters { entries, bytes, .. } = cache.counters();
+        assert_eq!(cache.content_bytes(), 800 * entries);
+        assert!(cache.content_bytes() < bytes, "without keys and records");
+    };
     (0..200).for_each(insert);
+    check_content();
     let full = cache.counters();
     assert_eq!(full.entries, 200);
     let found =
         cache.lookup(&[0], CacheReader { client: 1, version: 2 }, |_| 2, || filled_channel().0);
     assert!(matches!(found, Lookup::Ticket(_)));
     assert_eq!(cache.counters().entries, 199, "the stale entry is removed");
+    check_content();
     // A caller at an older version says nothing about newer values.
     let _older =
         cache.lookup(&[1], CacheReader { client: 1, version: 0 }, |_| 1, || filled_channel().0);
     assert_eq!(cache.counters().entries, 199);
     cache.evict_for(full.bytes / 4);
+    check_content();
     let counters = cache.counters();
     assert!(counters.bytes < full.bytes * 3 / 4 && counters.bytes > full.bytes / 2, "{counters:?}");
     (200..255).for_each(insert);
     assert_eq!(cache.counters().entries, counters.entries + 55, "the capacity is as before");
+    check_content();
 }

@@ -13,6 +13,14 @@ pub enum ManifestError {
     /// The object is not a manifest, or its start is damaged.
     #[error("is not a manifest")]
     Magic,
+    /// The object is longer than a manifest may be. It was not read.
+    #[error("has {bytes} bytes, at most {bytes_max}")]
+    Length {
+        /// The length of the object.
+        bytes: u64,
+        /// The limit.
+        bytes_max: usize,
+    },
     /// The bytes are not those that were written.
     #[error("is damaged: its digest differs")]
     Digest,
@@ -132,7 +140,7 @@ pub enum SnapshotLoadError {
     /// The store failed, or an object is missing.
     #[error("cannot load a snapshot: {0}")]
     Depot(#[from] DepotError),
-    /// The manifest is damaged, or of another version.
+    /// The manifest is damaged, too long, or of another version.
     #[error("cannot load a snapshot: {key} {source}")]
     Manifest {
         /// The manifest.

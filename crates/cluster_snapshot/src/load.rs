@@ -4,7 +4,7 @@
 
 use bytes::{Bytes, BytesMut};
 use chain_solana::BlockInfo;
-use depot::Depot;
+use depot::{Depot, DepotError};
 use futures_util::{StreamExt, stream};
 use lattice::LtHash;
 use query::{LedgerConfig, LedgerError};
@@ -32,9 +32,15 @@ pub async fn load_manifest(
     key: &str,
     digest: Option<[u8; 32]>,
 ) -> Result<Manifest, SnapshotLoadError> {
-    let bytes = depot.get(key, MANIFEST_BYTES_MAX).await?;
     let other = |what, found| SnapshotLoadError::Other { key: key.to_owned(), what, found };
     let invalid = |source| SnapshotLoadError::Manifest { key: key.to_owned(), source };
+    let bytes = match depot.get(key, MANIFEST_BYTES_MAX).await {
+        // The store is intact. Another request would have the same result.
+        Err(DepotError::TooLong { bytes, bytes_max, .. }) => {
+            return Err(invalid(ManifestError::Length { bytes, bytes_max }));
+        }
+        found => found?,
+    };
     let manifest = Manifest::from_bytes(&bytes).map_err(invalid)?;
     let found = blake3::hash(&bytes);
     if digest.is_some_and(|digest| digest != *found.as_bytes()) {

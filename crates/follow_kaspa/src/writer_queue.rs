@@ -19,9 +19,10 @@ use crate::source_error::SourceError;
 
 /// Messages that wait for the writer.
 const MESSAGES_MAX: usize = 64;
-/// Bytes in memory of the blocks that one virtual block merges, without the sink. 64 blocks of a busy network are some
-/// 15 MB in replies, and less than three times that decoded. With a larger value a hostile source could fill more of
-/// the memory; with a smaller one the virtual state of a busy network stays joining until the chain moves.
+/// Bytes in memory of the sink and of the blocks that one virtual block merges. A larger sink is stored alone. 64 blocks
+/// of a busy network are some 15 MB in replies, and less than three times that decoded. With a larger value a hostile
+/// source could fill more of the memory; with a smaller one the virtual state of a busy network stays joining until the
+/// chain moves.
 const MERGED_BYTES_MAX: usize = 64 << 20;
 /// Bytes of a permit of the queue.
 const PERMIT_BYTES: usize = 1_024;

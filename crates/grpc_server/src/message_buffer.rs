@@ -2,10 +2,13 @@
 //!
 //! Shape: a block never moves, so a message that grows does not copy the bytes before. A step on the polling thread
 //! copies a frame and at most [`BLOCK_BYTES`], whatever the length of the message.
-//! Bounds: the last block has space for at most as many bytes as it has, and for [`BLOCK_BYTES`].
+//! Bounds: the last block has space for at most as many bytes as it has, and for [`BLOCK_BYTES`]. Once it is taken out,
+//! it has space for an eighth more than its bytes.
 //! Not here: the limits of messages (`requests`).
 
 use std::collections::VecDeque;
+
+use clients::trim_spare_capacity;
 
 /// Bytes of a block. A larger value copies more in one step; a smaller one allocates more often.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -68,9 +71,8 @@ impl MessageBuffer {
                 self.blocks.push_front(block.split_off(missing));
             }
             missing -= block.len();
-            // The last block has space for more than its bytes.
-            block.shrink_to_fit();
-            taken.push(block);
+            // The last block has space for more than its bytes, which are all that the client's share counts.
+            taken.push(trim_spare_capacity(block));
         }
         Blocks(taken)
     }
@@ -156,6 +158,18 @@ mod tests {
             assert_eq!(buffer.len(), rest.len() + 4);
             let all = buffer.split_first(usize::MAX).into_bytes_after(0);
             assert!(all == [rest, b"more"].concat(), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_taken_block_has_no_uncounted_capacity() {
+        for (length, is_copied) in [(100, true), (40 << 10, true), (BLOCK_BYTES - 1, false)] {
+            let mut buffer = MessageBuffer::default();
+            buffer.push(&pattern(BLOCK_BYTES));
+            let start = buffer.blocks[0].as_ptr();
+            let taken = buffer.split_first(length);
+            // `shrink_to_fit` would leave a long block where it is.
+            assert_eq!((taken.len(), taken.0[0].as_ptr() != start), (length, is_copied));
         }
     }
 

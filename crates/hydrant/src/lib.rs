@@ -105,6 +105,7 @@ pub fn run() -> anyhow::Result<()> {
         Command::Surfpool(args) => run_surfpool(args, signals),
         Command::Follow(flags) => follow::run(*flags, signals.for_node(Ignorable::Hangup)?),
         Command::Ingest(flags) => follow::run_ingest(*flags, signals.for_node(Ignorable::Hangup)?),
+        #[cfg(feature = "cluster")]
         Command::Replica(flags) => replica::run(*flags, signals.for_node(Ignorable::Hangup)?),
         Command::FollowKaspa(flags) => {
             follow_kaspa::run(*flags, signals.for_node(Ignorable::Hangup)?)
@@ -115,9 +116,9 @@ pub fn run() -> anyhow::Result<()> {
         #[cfg(feature = "cluster")]
         Command::Snapshots(flags) => depot_snapshots::run(&flags),
         #[cfg(not(feature = "cluster"))]
-        Command::LogCheck(_) => Err(missing_feature::refuse_cluster("hydrant log-check")),
-        #[cfg(not(feature = "cluster"))]
-        Command::Snapshots(_) => Err(missing_feature::refuse_cluster("hydrant snapshots")),
+        Command::Replica(_) | Command::LogCheck(_) | Command::Snapshots(_) => {
+            Err(missing_feature::missing_cluster_error("hydrant replica, log-check, snapshots"))
+        }
         Command::Bench(flags) => bench::run(&flags),
         Command::Completions(flags) => {
             generated_files::print_completions(&flags, command_line::command())

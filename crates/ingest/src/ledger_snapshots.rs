@@ -304,6 +304,7 @@ fn describe_manifest(manifest: &Manifest) -> WrittenSnapshot {
 
 #[cfg(test)]
 mod tests {
+    use cluster_snapshot::MANIFEST_BYTES_MAX;
     use depot::DepotConfig;
 
     use super::*;
@@ -317,5 +318,16 @@ mod tests {
         depot.put_new(&key, "damaged".into()).await.expect("it is stored");
         let err = find_snapshots(&depot, "test").await.expect_err("its chain is unknown");
         assert!(matches!(err, LedgerSnapshotError::Unreadable { damaged: 1, .. }), "{err}");
+    }
+
+    #[tokio::test]
+    async fn a_manifest_that_is_too_long_does_not_end_a_search() {
+        let depot = Depot::open("memory:", &DepotConfig::default()).expect("a store in memory");
+        let blockhash = solana_hash::Hash::new_from_array([7; 32]);
+        let key = format!("snap/test/{:020}-{:010}-{blockhash}/manifest", 42, 3);
+        let body = vec![0; MANIFEST_BYTES_MAX + 1];
+        depot.put_new(&key, body.into()).await.expect("it is stored");
+        let found = load_intact(&depot, &key).await.expect("the store is intact");
+        assert!(found.is_none(), "it is damaged");
     }
 }

@@ -29,6 +29,7 @@ mod own_chain;
 mod plan;
 mod record_stream;
 mod report_search;
+mod round_pace;
 mod scan;
 mod sink;
 mod snapshot_pace;

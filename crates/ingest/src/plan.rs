@@ -190,7 +190,7 @@ impl Plan {
             }
             Input::Reported(report) => self.handle_report(&report, now),
             Input::Snapshot(snapshot) => self.note_snapshot(snapshot),
-            Input::SnapshotsListed { term } => self.note_known_snapshots(term),
+            Input::SnapshotsListed { term } => self.note_snapshots_listed(term),
             Input::Done(outcome) => {
                 self.is_busy = false;
                 self.note_outcome(&outcome, now);

@@ -2,8 +2,9 @@
 //! faults that replicas report, and writes a snapshot if no replica did, or if readers need one behind a damage. An
 //! ingester that does not lead reports a block of the leader that differs from its own.
 //!
-//! Shape: at each interval, and when a term starts, a task reads the log and the store: a round. The driver takes its
-//! [`UpkeepFindings`]: reports go to the plan, and a due snapshot is started with the current final view.
+//! Shape: at each interval, when a term starts, and earlier after a failure, a task reads the log and the store: a
+//! round (`round_pace`). The driver takes its [`UpkeepFindings`]: reports go to the plan, and a due snapshot is started
+//! with the current final view.
 //! Bounds: one round, one snapshot and one report at a time, one report for each interval, and pauses between snapshots
 //! that readers need (`snapshot_pace`). The view of a snapshot retains the versions of accounts that are replaced
 //! meanwhile.
@@ -25,6 +26,7 @@ use crate::notices::ErrorLines;
 use crate::old_generations::OldGenerations;
 use crate::plan::{FollowedLog, LoggedBlock};
 use crate::report_search::{ReportSearch, SearchedLog};
+use crate::round_pace::RoundPace;
 use crate::snapshot_pace::{SnapshotCause, SnapshotPace};
 
 /// Part of the log's age limit after which a snapshot is due. Replicas write theirs after an eighth.
@@ -45,9 +47,7 @@ pub(crate) struct UpkeepConfig {
 pub(crate) struct Upkeep {
     interval: Duration,
     context: UpkeepContext,
-    round_started_at: Option<Instant>,
-    /// The term in which the last round started.
-    round_term: Option<u64>,
+    round_pace: RoundPace,
     round: Option<JoinHandle<UpkeepFindings>>,
     /// The block of the snapshot, or `None` if it was not written.
     snapshot: Option<JoinHandle<Option<LoggedBlock>>>,
@@ -111,13 +111,12 @@ pub(crate) struct DueSnapshot {
 }
 
 impl Upkeep {
-    /// Starts no task yet. Rounds start at least `interval` apart, except the first one of a term.
+    /// Starts no task yet. Rounds start an interval apart, except the first one of a term, and one after a failure.
     pub(crate) fn new(interval: Duration, context: UpkeepContext) -> Self {
         Self {
             interval,
             context,
-            round_started_at: None,
-            round_term: None,
+            round_pace: RoundPace::new(interval),
             round: None,
             snapshot: None,
             pace: SnapshotPace::new(interval),
@@ -129,7 +128,7 @@ impl Upkeep {
         }
     }
 
-    /// Starts a round for the log that this ingester leads, if the interval has passed or a term has started.
+    /// Starts a round for the log that this ingester leads, if one is due.
     pub(crate) fn start_round_if_due(
         &mut self,
         log: &Arc<dyn Log>,
@@ -137,13 +136,10 @@ impl Upkeep {
         awaits_snapshot: bool,
     ) {
         let now = Instant::now();
-        let is_due = self.round_started_at.is_none_or(|at| now >= at + self.interval)
-            || self.round_term != Some(followed.term);
-        if self.round.is_some() || !is_due {
+        if self.round.is_some() || !self.round_pace.is_due(now, followed.term) {
             return;
         }
-        self.round_started_at = Some(now);
-        self.round_term = Some(followed.term);
+        self.round_pace.note_start(now, followed.term);
         if self.old_generations.followed != followed.generation {
             self.old_generations = OldGenerations::before(followed.generation);
         }
@@ -180,7 +176,7 @@ impl Upkeep {
     }
 
     fn end_round(&mut self, ended: Result<UpkeepFindings, JoinError>) -> UpkeepFindings {
-        match ended {
+        let findings = match ended {
             Ok(findings) => {
                 self.old_generations = findings.old_generations;
                 self.reports = findings.reports.clone();
@@ -191,7 +187,9 @@ impl Upkeep {
                 tracing::error!(%err, "a round of the log's upkeep panicked");
                 UpkeepFindings::default()
             }
-        }
+        };
+        self.round_pace.note_end(Instant::now(), findings.listed_in_term.is_some());
+        findings
     }
 
     fn end_snapshot(&mut self, ended: Result<Option<LoggedBlock>, JoinError>) -> UpkeepEvent {

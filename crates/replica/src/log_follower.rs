@@ -53,7 +53,7 @@ pub(crate) struct LogFollower {
     pub(crate) recent: RecentBlocks,
     /// Attempts to read a damaged record again, since the last good record.
     pub(crate) rereads: u32,
-    /// The time without a way to continue, since the last good record.
+    /// The time that the replica has been stuck since the last good record.
     pub(crate) stuck_time: StuckTime,
     /// Generation and sequence of the last report of a fault.
     pub(crate) reported: Option<(u64, u64)>,

@@ -1,48 +1,40 @@
 //! The final blocks that a log still has, for an archive that lacks them.
 //!
-//! In: the messages of one generation of the log, from the newest snapshot before the first needed block on, or from
-//! the oldest message if the log has later blocks only. Out: final blocks in their order, up to the message that was
-//! the log's last one at the start.
-//! Invariant: a record has the digests that it states. The sum over all accounts and the bank hash of its block are the
-//! word of its ingester: they are not computed here.
-//! Behaviour on damage: damaged records are passed over. The caller finds out from the parents of blocks that some are
-//! missing.
-//! Bounds: [`UNROOTED_BYTES_MAX`] of blocks above the root, besides one record. At the bound the oldest one is dropped.
+//! In: the messages of the log, generation by generation (`generation_spans`). Out: final blocks in their order, each
+//! slot once, up to the message that was the log's last one at the start.
+//! Invariant: a record has the digests that it states. The sum over all accounts and the bank hash come from the
+//! ingester and are not recomputed.
+//! Behaviour on damage: damaged records are passed over, and so is a block whose parent is not the block before it. If
+//! a block is missing, all generations that may have it are tried. If none has it, the oldest block after the gap
+//! follows. The caller finds out from the parents of blocks that some are missing.
+//! Bounds: those of the blocks above the root (`unrooted_blocks`), besides one record.
 //! Not here: the ledger that follows the log (`log_follower`), the archive (`cluster_snapshot`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use chain_solana::Block;
-use chain_solana::wire::{
-    BlockName, BlockRecord, Mark, ReadRecord, Record, RecordReader, WireError,
-};
-use cluster_snapshot::{load_manifest, newest_snapshots};
+use chain_solana::wire::{BlockRecord, Mark, ReadRecord, Record, RecordReader, WireError};
 use depot::Depot;
 use ledger::Slot;
 use replicated_log::{
     BATCH_MESSAGES_MAX, Log, LogError, LogReader, LogSpace, MessageKind, ReadError, StoredMessage,
-    Tail,
 };
 use solana::VerificationLevel;
+use solana_hash::Hash;
 
 use crate::fault::check_level;
-use crate::first_record::FirstRecord;
-use crate::newest_generations::{NewestGenerations, OpenGeneration};
+use crate::generation_spans::{GenerationSpan, GenerationSpans, MESSAGE_TIMEOUT};
+use crate::unrooted_blocks::{UnrootedBlock, UnrootedBlocks};
 
-/// Bytes of blocks that are not final: a few hundred blocks of mainnet, where 32 are usually above the root.
-const UNROOTED_BYTES_MAX: u64 = 1 << 29;
-/// Number of snapshots before the first block whose manifests are tried.
-const MANIFESTS_MAX: usize = 4;
-/// Time limit of the wait for a message that exists.
-const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Damaged messages that are passed over: as many as an object of a log has. If it is damaged, all are unreadable.
 const DAMAGES_MAX: usize = BATCH_MESSAGES_MAX;
 
 /// Reads final blocks from a log.
 pub struct LoggedBlocks {
+    spans: GenerationSpans,
+    /// The log of the open span.
     log: Arc<dyn Log>,
     reader: Box<dyn LogReader>,
     /// `None` while a thread decodes a message.
@@ -54,17 +46,69 @@ pub struct LoggedBlocks {
     /// Whether messages are skipped up to the next head.
     is_skipping: bool,
     damages: usize,
+    /// Records of the open span that could not be decoded.
+    undecodable: usize,
+    /// The slot of the last final block of the open span.
+    span_slot: Slot,
+    /// Whether a span could not be read to its end, and no block followed in another one.
     is_cut: bool,
+    is_incomplete: bool,
+    /// Whether a block of another chain was skipped.
+    has_other_chain: bool,
     /// The lowest level of proof of an ingester whose records are used.
     level_min: Option<VerificationLevel>,
     unrooted: UnrootedBlocks,
     ready: VecDeque<Block>,
+    /// The first needed slot.
+    from: Slot,
+    /// The last block that was returned.
+    last: Option<LastBlock>,
+    /// The oldest block after the last one, if blocks between them are missing.
+    gap_end: Option<GapEnd>,
+    /// Whether no other span has the missing blocks.
+    accepts_gap: bool,
+}
+
+/// The oldest known block after missing ones.
+#[derive(Clone, Copy)]
+struct GapEnd {
+    slot: Slot,
+    /// The index of the span that has it.
+    span: usize,
+}
+
+/// The last block that was returned.
+#[derive(Clone, Copy)]
+struct LastBlock {
+    slot: Slot,
+    blockhash: Hash,
+}
+
+/// The end of the messages of a generation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SpanEnd {
+    /// All of them were read.
+    Complete,
+    /// The generation fell silent, was removed, or has too many damages.
+    Incomplete,
+}
+
+/// How a block continues the last one.
+enum Succession {
+    /// It is the next one.
+    Next,
+    /// Blocks between them are missing.
+    Gap,
+    /// It is the last one or before it.
+    Repeated,
+    /// Its parent is not the last one.
+    OtherChain(LastBlock),
 }
 
 impl LoggedBlocks {
-    /// Opens the newest generation of the log that continues from a block before the slot `from`, or else the oldest
-    /// generation, whose blocks are later ones. Returns `None` if the log has no messages. Records of ingesters below
-    /// `level_min` are passed over as damaged ones are.
+    /// Opens the generations of the log that may have the blocks from the slot `from` on: first the newest one that
+    /// continues from a block before that slot, or else the oldest one, whose blocks are later ones. Returns `None` if
+    /// the log has no messages. Records of ingesters below `level_min` are passed over as damaged ones are.
     ///
     /// # Errors
     ///
@@ -76,44 +120,34 @@ impl LoggedBlocks {
         from: Slot,
         level_min: Option<VerificationLevel>,
     ) -> Result<Option<Self>, LogError> {
-        let mut later: Option<LaterGeneration> = None;
-        let Some(newest) = space.newest_generation().await? else { return Ok(None) };
-        let mut generations = NewestGenerations::new(space, 0, newest);
-        while let Some(opened) = generations.open_next().await? {
-            let OpenGeneration { generation, log, tail } = opened;
-            let Some(tail) = tail.filter(|tail| tail.first <= tail.last) else { continue };
-            let start = match find_snapshot(depot, cluster, generation, &tail, from).await {
-                Some(position) => Some(position.max(tail.first.saturating_sub(1))),
-                None => find_first(&*log, &tail, from).await?,
-            };
-            if let Some(start) = start {
-                let reader = log.read(start).await?;
-                let opened = Self::new(log, reader, start, tail.last);
-                return Ok(Some(Self { level_min, ..opened }));
-            }
-            later = Some(LaterGeneration { log, tail });
-        }
-        let Some(LaterGeneration { log, tail }) = later else { return Ok(None) };
-        let start = tail.first.saturating_sub(1);
-        let reader = log.read(start).await?;
-        Ok(Some(Self { level_min, ..Self::new(log, reader, start, tail.last) }))
-    }
-
-    fn new(log: Arc<dyn Log>, reader: Box<dyn LogReader>, start: u64, end: u64) -> Self {
-        Self {
+        let found = GenerationSpans::find(space, depot, cluster, from).await?;
+        let Some(spans) = found else { return Ok(None) };
+        let GenerationSpan { log, after, last, .. } = spans.open_span();
+        let (log, after, end) = (Arc::clone(log), *after, *last);
+        let reader = log.read(after).await?;
+        Ok(Some(Self {
             log,
             reader,
             records: None,
-            at: start,
+            at: after,
             end,
             // A log may be cut within a record.
             is_skipping: true,
             damages: 0,
+            undecodable: 0,
+            span_slot: 0,
             is_cut: false,
-            level_min: None,
+            is_incomplete: spans.is_incomplete(),
+            spans,
+            has_other_chain: false,
+            level_min,
             unrooted: UnrootedBlocks::default(),
             ready: VecDeque::new(),
-        }
+            from,
+            last: None,
+            gap_end: None,
+            accepts_gap: false,
+        }))
     }
 
     /// Returns the next final block, or `None` at the end of the log. The first blocks may be older than the needed one.
@@ -124,45 +158,175 @@ impl LoggedBlocks {
     pub async fn next_block(&mut self) -> Result<Option<Block>, LogError> {
         loop {
             if let Some(block) = self.ready.pop_front() {
-                return Ok(Some(block));
+                self.span_slot = self.span_slot.max(block.id.slot);
+                if self.accept_block(&block).await? {
+                    return Ok(Some(block));
+                }
+                continue;
             }
-            if self.at >= self.end {
-                return Ok(None);
-            }
-            let wanted = self.at + 1;
-            let next = tokio::time::timeout(MESSAGE_TIMEOUT, self.reader.next()).await;
-            let Ok(next) = next else {
-                tracing::warn!(wanted, "the log sends no message in {MESSAGE_TIMEOUT:?}");
-                self.is_cut = true;
-                return Ok(None);
+            let Some(end) = self.read_message().await? else { continue };
+            self.end_span(end);
+            let is_open = match self.gap_end {
+                // The span does not have the missing blocks.
+                Some(gap_end) if !self.accepts_gap => {
+                    if !self.spans.open_continuing(self.reached()) {
+                        self.accept_gap(gap_end);
+                    }
+                    true
+                }
+                _ => self.spans.open_later(self.reached()),
             };
-            match next {
-                Ok(message) => self.push(message).await,
-                Err(
-                    ReadError::Truncated { first: found, .. } | ReadError::Missing { found, .. },
-                ) if found > wanted => self.skip_to(found).await?,
-                Err(ReadError::Damaged { .. }) if self.damages < DAMAGES_MAX => {
-                    self.damages += 1;
-                    self.skip_to(wanted + 1).await?;
-                }
-                Err(ReadError::Log(err)) => return Err(err),
-                Err(err) => {
-                    tracing::warn!(wanted, "cannot read on in the log: {err}");
-                    self.is_cut = true;
-                    return Ok(None);
-                }
+            if !is_open {
+                self.is_incomplete |= self.is_cut;
+                return Ok(None);
             }
+            self.read_open_span().await?;
         }
     }
 
-    /// Whether the reading ended before the end of the log. The log may have more blocks when it is opened again.
-    pub fn is_cut(&self) -> bool {
-        self.is_cut
+    /// Returns the slot up to which all blocks were returned, or none is needed.
+    fn reached(&self) -> Slot {
+        self.last.map_or_else(|| self.from.saturating_sub(1), |last| last.slot)
+    }
+
+    /// Returns whether a block is the next one to be returned. If blocks before it are missing, another span is opened
+    /// that may have them.
+    async fn accept_block(&mut self, block: &Block) -> Result<bool, LogError> {
+        let slot = block.id.slot;
+        match self.compare(block) {
+            Succession::Next => self.is_cut = false,
+            // A generation repeats the blocks above the one that it continues from.
+            Succession::Repeated => return Ok(false),
+            Succession::OtherChain(last) => {
+                self.report_other_chain(slot, last);
+                return Ok(false);
+            }
+            Succession::Gap if self.accepts_gap => self.is_incomplete |= self.is_cut,
+            Succession::Gap => {
+                let span = self.spans.open_index();
+                let here = GapEnd { slot, span };
+                let gap_end = self.gap_end.filter(|other| other.slot <= slot).unwrap_or(here);
+                self.gap_end = Some(gap_end);
+                let is_open = self.spans.open_continuing(self.reached());
+                if !is_open {
+                    self.accept_gap(gap_end);
+                }
+                if is_open || gap_end.span != span {
+                    self.read_open_span().await?;
+                    return Ok(false);
+                }
+                self.is_incomplete |= self.is_cut;
+            }
+        }
+        self.gap_end = None;
+        self.accepts_gap = false;
+        self.last = Some(LastBlock { slot, blockhash: block.blockhash });
+        Ok(true)
+    }
+
+    /// Returns how a block continues the last one. It does not matter whether blocks before the needed ones are missing.
+    fn compare(&self, next: &Block) -> Succession {
+        let is_needed = next.parent.slot >= self.from;
+        match self.last {
+            None if is_needed => Succession::Gap,
+            None => Succession::Next,
+            Some(last) if next.id.slot <= last.slot => Succession::Repeated,
+            Some(last) if next.parent.slot > last.slot && is_needed => Succession::Gap,
+            Some(last) if next.parent.slot > last.slot => Succession::Next,
+            Some(last) if next.parent.slot < last.slot => Succession::OtherChain(last),
+            Some(last) if next.previous_blockhash != last.blockhash => Succession::OtherChain(last),
+            Some(_) => Succession::Next,
+        }
+    }
+
+    /// Continues with the block after the gap: no span has the missing ones.
+    fn accept_gap(&mut self, gap_end: GapEnd) {
+        self.accepts_gap = true;
+        self.spans.reopen(gap_end.span);
+    }
+
+    /// Notes the end of the open span.
+    fn end_span(&mut self, end: SpanEnd) {
+        match end {
+            SpanEnd::Complete => self.spans.note_end(self.span_slot),
+            SpanEnd::Incomplete => self.is_cut = true,
+        }
+        if self.undecodable > 1 {
+            let generation = self.spans.open_span().generation;
+            let records = self.undecodable;
+            tracing::warn!(generation, records, "passed over records that cannot be decoded");
+        }
+    }
+
+    /// Logs the first skipped block of another chain: a log with two chains may have many.
+    fn report_other_chain(&mut self, slot: Slot, last: LastBlock) {
+        if !std::mem::replace(&mut self.has_other_chain, true) {
+            tracing::error!(
+                slot,
+                after = last.slot,
+                "skipped a final block of the log: its parent is not the last block; later ones are not reported"
+            );
+        }
+    }
+
+    /// Reads the open span from its start.
+    async fn read_open_span(&mut self) -> Result<(), LogError> {
+        let GenerationSpan { generation, log, after, last, .. } = self.spans.open_span();
+        tracing::debug!(generation, "reads final blocks of another generation of the log");
+        self.log = Arc::clone(log);
+        self.at = *after;
+        self.end = *last;
+        self.reader = self.log.read(self.at).await?;
+        self.damages = 0;
+        self.undecodable = 0;
+        self.span_slot = 0;
+        self.restart_records();
+        self.unrooted = UnrootedBlocks::default();
+        self.ready.clear();
+        Ok(())
+    }
+
+    /// Reads the next message of the open generation. Returns how the generation ended once it has no further message,
+    /// otherwise `None`.
+    async fn read_message(&mut self) -> Result<Option<SpanEnd>, LogError> {
+        if self.at >= self.end {
+            return Ok(Some(SpanEnd::Complete));
+        }
+        let wanted = self.at + 1;
+        let next = tokio::time::timeout(MESSAGE_TIMEOUT, self.reader.next()).await;
+        let Ok(next) = next else {
+            tracing::warn!(wanted, "the log sends no message in {MESSAGE_TIMEOUT:?}");
+            return Ok(Some(SpanEnd::Incomplete));
+        };
+        match next {
+            Ok(message) => self.push(message).await,
+            Err(ReadError::Truncated { first: found, .. } | ReadError::Missing { found, .. })
+                if found > wanted =>
+            {
+                self.skip_to(found).await?;
+            }
+            Err(ReadError::Damaged { .. }) if self.damages < DAMAGES_MAX => {
+                self.damages += 1;
+                self.skip_to(wanted + 1).await?;
+            }
+            Err(ReadError::Log(err)) => return Err(err),
+            Err(err) => {
+                tracing::warn!(wanted, "cannot continue to read the log: {err}");
+                return Ok(Some(SpanEnd::Incomplete));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a generation could not be read to its end, and no other one has the blocks after that point. Opening the
+    /// log again may return more blocks.
+    pub fn is_incomplete(&self) -> bool {
+        self.is_incomplete
     }
 
     /// Estimates the bytes of the blocks in memory.
     pub fn bytes(&self) -> u64 {
-        self.unrooted.bytes + self.ready.iter().map(Block::bytes).sum::<u64>()
+        self.unrooted.bytes() + self.ready.iter().map(Block::bytes).sum::<u64>()
     }
 
     /// Reads from this message on.
@@ -206,7 +370,10 @@ impl LoggedBlocks {
                 }
             }
             Err(err) => {
-                tracing::warn!(sequence, "passes over a record of the log: {err}");
+                if self.undecodable == 0 {
+                    tracing::warn!(sequence, "passes over a record of the log: {err}");
+                }
+                self.undecodable += 1;
                 self.restart_records();
             }
         }
@@ -259,98 +426,5 @@ impl LoggedBlocks {
             }
             Record::Term(_) | Record::Snapshot(_) => {}
         }
-    }
-}
-
-/// Returns the position of the newest snapshot of a generation before a slot. Records after it have the blocks after
-/// its own.
-async fn find_snapshot(
-    depot: &Depot,
-    cluster: &str,
-    generation: u64,
-    tail: &Tail,
-    from: Slot,
-) -> Option<u64> {
-    let keys = match newest_snapshots(depot, cluster).await {
-        Ok(keys) => keys,
-        Err(err) => {
-            tracing::warn!(err = &err as &dyn std::error::Error, "cannot list the snapshots");
-            return None;
-        }
-    };
-    let before = keys.into_iter().filter(|key| key.generation == generation && key.slot < from);
-    for key in before.take(MANIFESTS_MAX) {
-        match load_manifest(depot, &key.key, None).await {
-            Ok(manifest) if manifest.position <= tail.last => return Some(manifest.position),
-            // It is of another log of this generation.
-            Ok(_) => {}
-            Err(err) => tracing::warn!(%err, "a snapshot is not used"),
-        }
-    }
-    None
-}
-
-/// Returns the start of a generation, unless its first record shows that it continues from `from` or a later block.
-async fn find_first(log: &dyn Log, tail: &Tail, from: Slot) -> Result<Option<u64>, LogError> {
-    let first = FirstRecord::read(log, tail, MESSAGE_TIMEOUT).await?;
-    let is_later = first.is_some_and(|first| first.record.block.slot >= from);
-    Ok((!is_later).then(|| tail.first.saturating_sub(1)))
-}
-
-/// A generation that does not continue from a block before the needed one.
-struct LaterGeneration {
-    log: Arc<dyn Log>,
-    tail: Tail,
-}
-
-/// A block above the root.
-struct UnrootedBlock {
-    /// The number of its parent's record.
-    parent_number: u64,
-    block: Block,
-}
-
-/// The blocks above the root, by the numbers of their records.
-#[derive(Default)]
-struct UnrootedBlocks {
-    blocks: BTreeMap<u64, UnrootedBlock>,
-    bytes: u64,
-}
-
-impl UnrootedBlocks {
-    fn insert(&mut self, number: u64, block: UnrootedBlock) {
-        self.bytes += block.block.bytes();
-        if let Some(replaced) = self.blocks.insert(number, block) {
-            self.bytes -= replaced.block.bytes();
-        }
-        while self.bytes > UNROOTED_BYTES_MAX
-            && let Some((_, oldest)) = self.blocks.pop_first()
-        {
-            self.bytes -= oldest.block.bytes();
-        }
-    }
-
-    fn remove(&mut self, number: u64) -> Option<UnrootedBlock> {
-        let removed = self.blocks.remove(&number)?;
-        self.bytes -= removed.block.bytes();
-        Some(removed)
-    }
-
-    /// Removes a new root with its ancestors, the oldest first, and the blocks of forks that end at it.
-    fn take_chain(&mut self, root: BlockName) -> Vec<Block> {
-        let mut chain = Vec::new();
-        let mut number = root.number;
-        while let Some(UnrootedBlock { parent_number, block }) = self.remove(number) {
-            number = parent_number;
-            chain.push(block);
-        }
-        let is_dead = |unrooted: &UnrootedBlock| unrooted.block.id.slot <= root.slot;
-        let dead = self.blocks.iter().filter(|(_, unrooted)| is_dead(unrooted));
-        let dead: Vec<u64> = dead.map(|(number, _)| *number).collect();
-        for number in dead {
-            self.remove(number);
-        }
-        chain.reverse();
-        chain
     }
 }

@@ -3,7 +3,7 @@
 //! A generation without a record is still being opened, or its opener has died. A generation that was removed is left
 //! out.
 //! Bounds: the records of at most [`GENERATIONS_MAX`] generations are requested.
-//! Not here: which generation a caller uses (`snapshots`, `logged_blocks`).
+//! Not here: which generation a caller uses (`snapshots`, `generation_spans`).
 
 use std::iter::Rev;
 use std::ops::RangeInclusive;
@@ -37,7 +37,8 @@ impl<'a> NewestGenerations<'a> {
         Self { space, newest, remaining: (oldest..=newest).rev() }
     }
 
-    /// Opens the next older generation that has records. Returns `None` if there is none.
+    /// Opens the next older generation that has records. Returns `None` if there is none. After an error, the next call
+    /// continues with the generation before it.
     ///
     /// # Errors
     ///
@@ -46,9 +47,9 @@ impl<'a> NewestGenerations<'a> {
         for generation in self.remaining.by_ref() {
             let log = match self.space.open_generation(generation).await {
                 Ok(log) => log,
-                Err(err) if generation == self.newest => return Err(err),
                 // It was removed.
-                Err(_) => continue,
+                Err(err) if err.is_missing_generation() && generation != self.newest => continue,
+                Err(err) => return Err(err),
             };
             let tail = match log.tail().await {
                 Ok(tail) if tail.last == 0 => continue,
@@ -60,6 +61,17 @@ impl<'a> NewestGenerations<'a> {
         }
         Ok(None)
     }
+}
+
+/// Returns the newest generation that has records, or `None` if none has. Searches the newest 8 generations only.
+///
+/// # Errors
+///
+/// The log cannot be reached.
+pub async fn find_newest_generation(space: &dyn LogSpace) -> Result<Option<u64>, LogError> {
+    let Some(newest) = space.newest_generation().await? else { return Ok(None) };
+    let opened = NewestGenerations::new(space, 0, newest).open_next().await?;
+    Ok(opened.map(|opened| opened.generation))
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ enum Cause {
     Damage,
     /// A disk is full, or the servers cannot reserve space.
     NoSpace,
+    /// The generation does not exist.
+    NoGeneration,
     Other,
 }
 
@@ -69,6 +71,16 @@ impl LogError {
         reason: impl Display,
     ) -> Self {
         Self { cause: Cause::NoSpace, ..Self::with_reason(location, attempt, reason) }
+    }
+
+    /// Returns the same error as one of a generation that does not exist.
+    pub(crate) fn of_missing_generation(self) -> Self {
+        Self { cause: Cause::NoGeneration, ..self }
+    }
+
+    /// Returns whether the generation does not exist. It was removed, or not created yet.
+    pub const fn is_missing_generation(&self) -> bool {
+        matches!(self.cause, Cause::NoGeneration)
     }
 
     /// Returns whether the log is damaged: another attempt finds the same. False if the log cannot be reached, and if a

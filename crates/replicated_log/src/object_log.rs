@@ -187,7 +187,8 @@ impl ObjectLogSpace {
         let files = GenerationFiles::open(&self.depot, &self.cluster, generation).await?;
         let Some(files) = files else {
             let attempt = format!("open generation {generation}");
-            return Err(LogError::with_reason(self.name(), attempt, "it does not exist"));
+            let error = LogError::with_reason(self.name(), attempt, "it does not exist");
+            return Err(error.of_missing_generation());
         };
         let files = self.share_files(generation, files);
         Ok(Arc::new(GenerationLog::new(files, self.retention, self.read_settings)))

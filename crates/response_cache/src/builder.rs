@@ -59,7 +59,7 @@ impl ResponseBuilder {
         if budget.is_full() {
             cache.evict_for(self.fill.bytes_max());
         }
-        !budget.is_full() && self.collected.bytes() < self.collected.limit(cache.bytes())
+        !budget.is_full() && self.collected.bytes() < self.collected.limit(cache.content_bytes())
     }
 
     /// Appends the next part of the response. Returns `Err` if the response cannot be cached after all: the reason, and

@@ -244,6 +244,21 @@ fn a_response_that_is_too_large_is_remembered_as_such() {
 }
 
 #[test]
+fn a_response_over_the_limit_with_its_overhead_is_remembered() {
+    let world = World::new(CACHE_BYTES);
+    let builder = world.builder(1);
+    let (mut without_task, mut with_task) = world.waiters();
+    // With the two bytes of its end it has one byte less than an entry may have.
+    let part = vec![b'1'; CACHE_BYTES as usize / 16 - 3];
+    let Ok(builder) = builder.collect(part) else { panic!("its bytes are below the limit") };
+    complete(builder);
+    for waiter in [value(world.poll(&mut without_task, 2)), value(world.poll(&mut with_task, 3))] {
+        assert_eq!(waiter.map(|bytes| bytes.len()), Ok(CACHE_BYTES as usize / 16 - 1));
+    }
+    assert_eq!(value(world.poll(&mut unscheduled_fill(), 4)), Err("bypass"), "it is not collected");
+}
+
+#[test]
 fn a_waiter_that_is_dropped_is_neither_woken_nor_counted() {
     // One client may have 2,048 waiters.
     let world = World::new(CACHE_BYTES);

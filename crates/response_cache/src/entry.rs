@@ -47,7 +47,12 @@ impl Weight for CachedResponse {
             EncodedAs::Plain => 0,
             EncodedAs::Gzip(..) | EncodedAs::Zstd(_) => self.prefix.len() as u64,
         };
-        own_prefix + self.chunks.iter().map(|chunk| CHUNK_BYTES + chunk.len() as u64).sum::<u64>()
+        own_prefix + CHUNK_BYTES * self.chunks.len() as u64 + self.content_bytes()
+    }
+
+    // The head of a zstd frame is not included. The memory budget counts it with the first chunk: six bytes more.
+    fn content_bytes(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.len() as u64).sum()
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use clients::ClientId;
+use clients::{ClientId, trim_spare_capacity};
 use parking_lot::Mutex;
 
 /// Budget for the responses of one cache. Clones share it.
@@ -51,9 +51,12 @@ impl MemoryBudget {
         self.used_bytes() >= self.0.used_max
     }
 
-    /// Returns the maximum length of a response to `client`, with `own` bytes of it collected and `cached_bytes` in the
-    /// cache. Each response gets a share of the bytes that others leave, so unread responses never use up the
-    /// whole budget, whatever their number.
+    /// Returns the maximum length of a response to `client`, with `own` bytes of it collected. Each response gets a
+    /// share of the bytes that others leave, so unread responses never use up the whole budget, whatever their number.
+    ///
+    /// `cached_bytes` is the length of all content in the cache, without the keys and records of its entries: the
+    /// budget counts content only. In a cache of small values, keys and records are most of the bytes. If they were
+    /// included, as many bytes of responses that were evicted and are not read would not count.
     pub(crate) fn limit_for(&self, client: ClientId, own: u64, cached_bytes: u64) -> u64 {
         let BudgetInner { collected, collected_max, cache_max, .. } = &*self.0;
         let (all, of_client) = {
@@ -95,13 +98,8 @@ impl MemoryBudget {
     }
 
     /// Counts `bytes` as long as the returned buffer, or a slice of it, exists.
-    pub(crate) fn track(&self, mut bytes: Vec<u8>) -> Bytes {
-        // Spare capacity would use memory that is not counted. The content is copied because `shrink_to_fit` frees
-        // nothing here: the allocator reallocates in place whatever needs more than half of the old size. Its size
-        // classes are an eighth apart, so less spare capacity cannot be freed.
-        if bytes.capacity() - bytes.len() > bytes.len() / 8 {
-            bytes = bytes.as_slice().to_vec();
-        }
+    pub(crate) fn track(&self, bytes: Vec<u8>) -> Bytes {
+        let bytes = trim_spare_capacity(bytes);
         self.0.used.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Bytes::from_owner(TrackedBytes { bytes, budget: self.clone() })
     }
@@ -143,7 +141,7 @@ impl CollectedResponse {
         Self::new(&self.budget, self.client)
     }
 
-    /// Returns its maximum length, while the cache has `cached_bytes`.
+    /// Returns its maximum length, while the cache has `cached_bytes` of content.
     pub(crate) fn limit(&self, cached_bytes: u64) -> u64 {
         self.budget.limit_for(self.client, self.bytes, cached_bytes)
     }
@@ -223,15 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_with_much_spare_capacity_is_copied() {
+    fn a_tracked_buffer_has_no_uncounted_capacity() {
         let budget = MemoryBudget::new(100);
-        for (len, is_copied) in [(50, true), (80, true), (90, false), (100, false)] {
-            let mut bytes = Vec::with_capacity(100);
-            bytes.resize(len, 7);
-            let start = bytes.as_ptr();
-            let tracked = budget.track(bytes);
-            assert_eq!((tracked.len(), tracked.as_ptr() != start), (len, is_copied));
-        }
+        let mut bytes = Vec::with_capacity(100);
+        bytes.resize(80, 7);
+        let start = bytes.as_ptr();
+        let tracked = budget.track(bytes);
+        assert_eq!((tracked.len(), budget.used_bytes()), (80, 80));
+        assert_ne!(tracked.as_ptr(), start, "it is copied");
     }
 
     #[test]

@@ -53,6 +53,28 @@ fn responses_that_are_replaced_and_still_read_do_not_end_the_cache() {
     assert!(response_cache.cache.bytes() > 900_000, "all of the cache is used again");
 }
 
+#[test]
+fn small_cached_values_do_not_hide_unread_responses() {
+    let response_cache = ResponseCache::new(1 << 20);
+    for key in 0..4_000_u32 {
+        let builder = new_builder(&response_cache, &key.to_le_bytes(), 1, ContentEncoding::Plain);
+        let mut encoder = builder.into_encoder(None, b"1".to_vec()).expect("an encoder");
+        while encoder.encode_chunk().expect("it encodes") {}
+        encoder.finish();
+    }
+    let counters = response_cache.counters();
+    assert!(counters.bytes > 900_000, "the cache is full: {counters:?}");
+    assert_eq!(response_cache.used_bytes(), counters.entries, "one byte each");
+    // As many bytes as half of the cache were evicted, and are still being sent. A sixteenth of the rest is left.
+    let _unread = response_cache.budget.track(vec![b'1'; 1 << 19]);
+    let collect = |bytes: usize| {
+        let builder = new_builder(&response_cache, b"large", 1, ContentEncoding::Plain);
+        builder.collect(vec![b'1'; bytes]).map(drop).map_err(|(why, _)| why)
+    };
+    assert_eq!(collect(30_000), Ok(()));
+    assert_eq!(collect(40_000), Err(NotCached::OverBudget));
+}
+
 fn encode(
     coding: ContentEncoding,
     context: Option<ResultContext>,

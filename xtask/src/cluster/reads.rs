@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use crate::cluster::node::Node;
-use crate::kaspa_rig::statistics::find_percentile;
+use crate::percentiles::{find_percentile, sort_values};
 use crate::rig::clock::{now, pause};
 use crate::rig::http_client::{Connection, Request};
 
@@ -42,9 +42,9 @@ pub(crate) struct ReadCost {
 impl ReadCost {
     /// `None` without rounds.
     fn new(rounds: &[RoundCost]) -> Option<Self> {
-        let replica_us = sorted(rounds.iter().map(|round| round.replica_us));
-        let plain_us = sorted(rounds.iter().map(|round| round.plain_us));
-        let ratios = sorted(rounds.iter().map(|round| round.plain_us / round.replica_us));
+        let replica_us = sort_values(rounds.iter().map(|round| round.replica_us));
+        let plain_us = sort_values(rounds.iter().map(|round| round.plain_us));
+        let ratios = sort_values(rounds.iter().map(|round| round.plain_us / round.replica_us));
         let ratio = |percent| find_percentile(&ratios, percent);
         Some(Self {
             replica_us: find_percentile(&replica_us, 50)?,
@@ -60,20 +60,18 @@ impl ReadCost {
     }
 }
 
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values
-}
-
 /// Measures both nodes.
 pub(crate) fn measure_reads(replica: &Node, plain: &Node) -> Result<ReadCost> {
     let mut rounds = Vec::new();
     for round in 0..ROUNDS {
-        let (first, second) = if round % 2 == 0 { (replica, plain) } else { (plain, replica) };
-        let costs = (measure_node(first)?, measure_node(second)?);
-        let (replica_us, plain_us) = if round % 2 == 0 { costs } else { (costs.1, costs.0) };
-        rounds.push(RoundCost { replica_us, plain_us });
+        let cost = if round % 2 == 0 {
+            let replica_us = measure_node(replica)?;
+            RoundCost { replica_us, plain_us: measure_node(plain)? }
+        } else {
+            let plain_us = measure_node(plain)?;
+            RoundCost { replica_us: measure_node(replica)?, plain_us }
+        };
+        rounds.push(cost);
     }
     ReadCost::new(&rounds).context("no rounds")
 }

@@ -1,4 +1,4 @@
-//! The program to package: its architecture, and the libraries of the system that it needs.
+//! The program to package: its architecture, its features, and the libraries of the system that it needs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -73,6 +73,21 @@ impl Program {
         let bytes = fs::read(path).with_context(|| format!("--binary {}", path.display()))?;
         let architecture = architecture(&bytes).with_context(|| path.display().to_string())?;
         Ok(Self { path: path.to_owned(), bytes: bytes.into(), architecture })
+    }
+
+    /// Checks that the program has the feature `cluster`: the bill of materials lists its packages, and the documents
+    /// describe its commands. Runs a command that a program without the feature refuses, for an empty store in `dir`.
+    pub(crate) fn check_cluster_feature(&self, dir: &Path) -> Result<()> {
+        fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
+        let url = format!("file://{}", dir.display());
+        let hydrant = self.path.to_string_lossy();
+        let listed = Cmd::new(&hydrant).args(["snapshots", &url]).output();
+        let checked = listed.and_then(|listed| {
+            let is_expected = listed.trim() == "No snapshots of cluster local";
+            ensure!(is_expected, "hydrant snapshots: {listed}");
+            Ok(())
+        });
+        checked.with_context(|| format!("{hydrant} must be built with `--features cluster`"))
     }
 
     /// Returns the oldest C library that has all versions which the program names, such as `2.34`.

@@ -21,7 +21,7 @@ use crate::dist::program::{Program, VERSION, leading_text, texts_after};
 use crate::dist::timestamp::rfc_3339;
 use crate::shell::cargo;
 use crate::tidy::licenses::Policy;
-use crate::workspace::{CLUSTER_FEATURE, root};
+use crate::workspace::{CLUSTER_FEATURE_ARGS, root};
 
 /// The package with the program.
 const PACKAGE: &str = "hydrant";
@@ -104,7 +104,7 @@ pub(crate) fn document(program: &Program, time: u64) -> Result<Vec<u8>> {
 fn linked_packages(target: &str) -> Result<BTreeSet<PackageId>> {
     let tree = cargo()
         .args(["tree", "--locked", "--package", PACKAGE, "--target", target])
-        .args(CLUSTER_FEATURE)
+        .args(CLUSTER_FEATURE_ARGS)
         .args(["--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}"])
         .dir(&root());
     tree.output()?.lines().map(parse_tree_line).collect()

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::percentiles::{find_percentile, sort_values};
+
 /// Times of one kind in milliseconds. A difference between two times may be negative.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples(Vec<f64>);
@@ -28,8 +30,7 @@ impl Samples {
 
     /// Returns the statistics. `None` without samples.
     pub(crate) fn statistics(&self) -> Option<Statistics> {
-        let mut sorted = self.0.clone();
-        sorted.sort_by(f64::total_cmp);
+        let sorted = sort_values(self.0.iter().copied());
         Some(Statistics {
             number: sorted.len(),
             median_ms: find_percentile(&sorted, 50)?,
@@ -46,13 +47,6 @@ pub(crate) fn to_ms(time: Duration) -> f64 {
 /// Formats the ratio of a value of Hydrant to that of kaspad. A value of zero has no ratio.
 pub(crate) fn format_ratio(hydrant: f64, kaspad: f64) -> String {
     if kaspad > 0.0 { format!("{:.3}", hydrant / kaspad) } else { "-".to_owned() }
-}
-
-/// Returns the smallest of the sorted values that at least `percent` percent of them do not exceed. `None` without
-/// values.
-pub(crate) fn find_percentile(sorted: &[f64], percent: usize) -> Option<f64> {
-    let rank = (sorted.len() * percent).div_ceil(100);
-    sorted.get(rank.checked_sub(1)?).copied()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::rig::options::Options;
 use crate::rig::system_libraries;
 use crate::shell::{Cmd, cargo};
-use crate::workspace::{CLUSTER_FEATURE, root, target_dir};
+use crate::workspace::{CLUSTER_FEATURE_ARGS, root, target_dir};
 
 /// The release of Agave that defines the plugin's interface.
 pub(crate) const AGAVE_VERSION: &str = "4.2.2";
@@ -117,7 +117,7 @@ pub(crate) fn programs(options: &Options) -> Result<Programs> {
 
 /// Builds `hydrant` of this repository, with the commands of a replicated log.
 pub(crate) fn build_hydrant() -> Result<PathBuf> {
-    let build = cargo().args(["build", "--release", "--bin", "hydrant"]).args(CLUSTER_FEATURE);
+    let build = cargo().args(["build", "--release", "--bin", "hydrant"]).args(CLUSTER_FEATURE_ARGS);
     build.dir(&root()).run()?;
     Ok(target_dir().join("release/hydrant"))
 }

@@ -53,13 +53,23 @@ fn hydrant(options: &Options) -> Result<Candidate> {
         Some(program) => existing(program)?,
         None => {
             cargo().args(["build", "--release", "--bin", "hydrant"]).dir(&root()).run()?;
-            target_dir().join("release/hydrant")
+            let program = target_dir().join("release/hydrant");
+            check_refusal(&program)?;
+            program
         }
     };
     let version = Cmd::new(&program.to_string_lossy()).args(["--version"]).output()?;
     let version = version.split_whitespace().nth(1).context("hydrant has no version")?.to_owned();
     let heading = format!("Hydrant {version}");
     Ok(Candidate { kind: Kind::Hydrant, heading, program: Ok(program), build })
+}
+
+/// Runs a command that a build with the default features refuses. No test has such a program.
+fn check_refusal(hydrant: &Path) -> Result<()> {
+    let refusal =
+        Cmd::new(&hydrant.to_string_lossy()).args(["snapshots", "file:///none"]).failure()?;
+    ensure!(refusal.contains("cargo build --release --features cluster"), "{refusal}");
+    Ok(())
 }
 
 impl Candidate {

@@ -5,6 +5,7 @@
 use std::fmt::Write;
 use std::fs;
 
+use crate::percentiles::{find_percentile, sort_values};
 use crate::rivals::candidate::{Candidate, Kind};
 use crate::rivals::measurement::Measurement;
 use crate::rivals::options::Options;
@@ -251,11 +252,8 @@ fn wrap(text: &str) -> String {
     wrapped
 }
 
-/// Returns the median; of an even number of values the lower middle one.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+    find_percentile(&sort_values(values), 50).unwrap_or_default()
 }
 
 #[cfg(test)]

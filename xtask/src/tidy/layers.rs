@@ -185,7 +185,7 @@ fn check_crate(krate: &Crate, layer: usize, complaints: &mut Vec<String>) {
         }
         let Some(below) = layer_of(imported) else { continue };
         let is_help = imported == TEST_HELPER && (dependency.is_dev || is_tool);
-        // It switches on a feature for the tests.
+        // A crate may be its own dev-dependency, to enable a feature in its tests.
         let is_itself = imported == name && dependency.is_dev;
         if below >= layer && !is_help && !is_itself {
             complaints.push(format!(

@@ -107,7 +107,7 @@ impl HoleEnd {
 
     /// Whether an archive may have a block: it is this one, follows it, or is before it. A block of another chain is
     /// refused.
-    pub(super) fn allows(&self, block: &Block) -> bool {
+    pub(super) fn is_consistent_with(&self, block: &Block) -> bool {
         if block.id.slot < self.slot {
             return true;
         }

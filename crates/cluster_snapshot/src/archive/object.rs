@@ -115,8 +115,8 @@ pub(super) async fn list_covered_slots(
         after.clone_from(&newest.key);
         let objects = parse_objects(found);
         covered.add_ranges(objects.iter().map(ArchiveObject::slots));
-        let is_behind = objects.last().is_some_and(|object| object.first > *slots.end());
-        if is_last_page || is_behind {
+        let is_past_end = objects.last().is_some_and(|object| object.first > *slots.end());
+        if is_last_page || is_past_end {
             return Ok(covered);
         }
     }

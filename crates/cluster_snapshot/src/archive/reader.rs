@@ -139,7 +139,7 @@ pub async fn check_archive(
 }
 
 /// A hole, as the objects that were written after it name it.
-struct NamedHole {
+struct IntactHole {
     slots: RangeInclusive<Slot>,
     digest: [u8; 32],
 }
@@ -150,7 +150,7 @@ async fn check_holes(
     cluster: &str,
     objects: &[ArchiveObject],
     faults: &mut Vec<ArchiveFault>,
-) -> Result<Vec<NamedHole>, ArchiveError> {
+) -> Result<Vec<IntactHole>, ArchiveError> {
     let covered = CoveredSlots::new(objects.iter().map(ArchiveObject::slots));
     let keys = list_holes(depot, cluster).await?;
     let named = CoveredSlots::new(keys.iter().map(ArchiveHoleKey::slots));
@@ -160,7 +160,7 @@ async fn check_holes(
     for key in &keys {
         match read_hole(depot, key).await {
             Ok(hole) => {
-                holes.push(NamedHole { slots: key.slots(), digest: hole.digest() });
+                holes.push(IntactHole { slots: key.slots(), digest: hole.digest() });
                 for slots in covered.find_gaps(key.slots()) {
                     faults.push(ArchiveFault::Open { hole: hole.clone(), slots });
                 }
@@ -173,7 +173,7 @@ async fn check_holes(
 }
 
 /// Whether an object was written after a hole that was filled later: behind the hole, or in it.
-fn follows_hole(footer: &ArchiveFooter, holes: &[NamedHole]) -> bool {
+fn follows_hole(footer: &ArchiveFooter, holes: &[IntactHole]) -> bool {
     let first = footer.first;
     holes.iter().any(|hole| {
         let is_after = *hole.slots.start() < first && first <= hole.slots.end().saturating_add(1);

@@ -220,13 +220,13 @@ impl ArchiveWriter {
         if !follows {
             return Err(ArchiveError::Hole { slot, parent, last });
         }
-        if let Some(end) = self.hole_end.filter(|end| !end.allows(block)) {
+        if let Some(end) = self.hole_end.filter(|end| !end.is_consistent_with(block)) {
             return Err(ArchiveError::OtherChain { slot, end: end.slot });
         }
         // The ranges of a hole that start after its end have no blocks.
         let is_first = self.last_pushed.is_none();
-        let starts_behind = |end: &HoleEnd| is_first && end.slot < first && end.slot < parent;
-        if let Some(end) = self.hole_end.filter(starts_behind) {
+        let starts_past_end = |end: &HoleEnd| is_first && end.slot < first && end.slot < parent;
+        if let Some(end) = self.hole_end.filter(starts_past_end) {
             return Err(ArchiveError::OtherChain { slot, end: end.slot });
         }
         while slot > self.range_end() {

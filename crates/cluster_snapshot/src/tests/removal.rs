@@ -1,7 +1,7 @@
 //! Old snapshots that are removed, and those that stay.
 
 use super::*;
-use crate::{RemovalRules, remove_old_snapshots};
+use crate::{MANIFEST_BYTES_MAX, ManifestError, RemovalRules, remove_old_snapshots};
 
 /// Rules of generation 1, to which the age of the snapshots does not matter.
 fn rules(keep: usize, needed: Option<u64>) -> RemovalRules {
@@ -42,6 +42,22 @@ async fn old_snapshots_are_removed_and_needed_ones_stay() {
     remove(1, None).await.expect("a store in memory");
     assert_eq!(list_slots(&depot).await, [8, 7]);
     assert_eq!(remove(1, None).await, Ok(0));
+}
+
+#[tokio::test]
+async fn a_manifest_that_is_too_long_counts_as_a_damaged_one() {
+    let depot = memory();
+    for slot in 1..=5 {
+        write(&depot, &source(slot, slot, 30)).await.expect("it is written");
+    }
+    let newest = newest_snapshots(&depot, CLUSTER).await.expect("a store in memory").remove(0);
+    put(&depot, &newest.key, vec![0; MANIFEST_BYTES_MAX + 1].into()).await;
+    let err = load_manifest(&depot, &newest.key, None).await.expect_err("it is too long");
+    let length = |source: &ManifestError| matches!(source, ManifestError::Length { .. });
+    assert!(matches!(&err, SnapshotLoadError::Manifest { source, .. } if length(source)), "{err}");
+    let removed = remove_old_snapshots(&depot, CLUSTER, &rules(2, None)).await;
+    assert!(removed.is_ok_and(|removed| removed >= 4), "two objects of each of two snapshots");
+    assert_eq!(list_slots(&depot).await, [5, 4, 3]);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use chain_solana::EventSink;
 use jsonrpc::Metrics;
 
 use super::{ClusterLogConfig, LoggedChain};
-use crate::missing_feature::refuse_cluster;
+use crate::missing_feature::missing_cluster_error;
 use crate::node::composed::RunningLedger;
 
 /// A log, which this build cannot open.
@@ -19,7 +19,7 @@ pub(crate) struct LedgerIngester(Infallible);
 
 /// Refuses the log by name.
 pub(crate) async fn open(_: &ClusterLogConfig) -> Result<OpenedLog> {
-    Err(refuse_cluster("--log-url"))
+    Err(missing_cluster_error("--log-url"))
 }
 
 impl LedgerIngester {

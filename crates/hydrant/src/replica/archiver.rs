@@ -4,13 +4,20 @@
 //! that the history lacks, because this replica started later than the archive ends, or jumped to a snapshot.
 //! Out: the objects of [`cluster_snapshot::archive`].
 //! Behaviour on faults: a store or a log that fails is tried again. If neither the history nor the log has a block, the
-//! archive waits [`HOLE_TIMEOUT`] for another replica, and reads a log again that fell silent. Then it records a hole,
-//! and continues after it. Each range of an open hole is filled if a replica has its blocks (`fill`). The log and the
-//! metrics report it.
-//! Not here: the format of an archive, how a log is read (`replica::LoggedBlocks`).
+//! archive waits [`HOLE_TIMEOUT`] for another replica, and reads a log again that could not be read to its end, after
+//! pauses that double. Then it records a hole, and continues after it. Each range of an open hole is filled if a
+//! replica has its blocks (`fill`). The log and the metrics report it.
+//! Shape: one task runs two loops, for new blocks and for holes. A fill may read the whole log; meanwhile the history
+//! could drop blocks that are not archived.
+//! Memory: for archiving and for fills, an open object and a reader of the log each.
+//! Not here: the format of an archive, how a log is read (`replica::LoggedBlocks`), the final blocks that the history
+//! lacks (`close_gap`).
 
+mod close_gap;
 mod fill;
+mod gap;
 mod log_reads;
+mod logged_block_reader;
 mod metrics;
 #[cfg(test)]
 mod tests;
@@ -20,7 +27,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ::metrics::Collector;
-use ::replica::LoggedBlocks;
 use anyhow::Result;
 use chain_solana::{Block, ClusterInfo, History};
 use cluster_snapshot::archive::{ArchiveError, ArchiveLimits, ArchiveObject, ArchiveWriter};
@@ -28,15 +34,16 @@ use depot::Depot;
 use ledger::{Commitment, Slot};
 use replicated_log::LogSpace;
 use solana::VerificationLevel;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Interval, MissedTickBehavior};
 
+use self::gap::ArchiveGap;
 use self::log_reads::LogReads;
-use self::metrics::ArchiveMetrics;
+use self::metrics::{ArchiveMetrics, ReportedBytes};
 
 /// Interval at which new final blocks are archived. An object has the blocks of minutes.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Number of intervals after which open holes are tried again: ten minutes.
-const TICKS_BETWEEN_FILLS: u32 = 300;
+/// Interval at which open holes are tried again.
+const FILL_INTERVAL: Duration = Duration::from_secs(600);
 /// Time for which a missing block is left to another replica, which may still archive it. A history retains an hour by
 /// default; a hole that is recorded too early is filled later.
 const HOLE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -58,15 +65,6 @@ pub(super) struct Archiver {
     metrics: Arc<ArchiveMetrics>,
 }
 
-/// The archive between two intervals.
-#[derive(Default)]
-struct ArchiverState {
-    /// The open archive.
-    progress: Option<ArchiveProgress>,
-    log_reads: LogReads,
-    ticks_to_fill: u32,
-}
-
 /// An open archive.
 struct ArchiveProgress {
     writer: ArchiveWriter,
@@ -74,30 +72,19 @@ struct ArchiveProgress {
     next: Slot,
     /// The final block that is waited for.
     gap: Option<ArchiveGap>,
-}
-
-/// A final block that neither the history nor the log has.
-#[derive(Clone, Copy)]
-struct ArchiveGap {
-    slot: Slot,
-    since: Instant,
-    /// Whether the log fell silent before its end. It may have the block.
-    is_log_cut: bool,
-}
-
-/// The result of a read of the log for missing blocks.
-#[derive(Clone, Copy, Debug, Default)]
-struct LogRead {
-    /// Whether the log has a block that follows the archive.
-    has_block: bool,
-    /// Whether the log fell silent before its end.
-    is_cut: bool,
+    /// The bytes of the open object.
+    reported: ReportedBytes,
 }
 
 impl ArchiveProgress {
-    fn new(writer: ArchiveWriter) -> Self {
+    fn new(writer: ArchiveWriter, metrics: &ArchiveMetrics) -> Self {
         let next = writer.next_slot().unwrap_or_default();
-        Self { writer, next, gap: None }
+        Self { writer, next, gap: None, reported: ReportedBytes::new(&metrics.object_bytes) }
+    }
+
+    /// Reports the bytes of the open object, after they have changed.
+    fn report_bytes(&mut self) {
+        self.reported.set(self.writer.open_bytes());
     }
 }
 
@@ -134,35 +121,42 @@ impl Archiver {
 
     /// Archives until the task is aborted.
     pub(super) async fn run(self) {
-        let mut ticks = tokio::time::interval(INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut state = ArchiverState::default();
+        tokio::join!(self.run_archive(), self.run_fills());
+    }
+
+    async fn run_archive(&self) {
+        let mut progress = None;
+        let mut ticks = start_ticks(INTERVAL);
         loop {
             ticks.tick().await;
-            if let Err(err) = self.run_once(&mut state).await {
+            if let Err(err) = self.archive_once(&mut progress).await {
                 self.metrics.failures.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!("cannot archive final blocks: {err:#}");
             }
         }
     }
 
-    /// Archives the final blocks that are known by now, and fills holes from time to time.
-    async fn run_once(&self, state: &mut ArchiverState) -> Result<()> {
-        if state.progress.is_none() {
-            state.progress = Some(self.open().await?);
+    async fn run_fills(&self) {
+        let mut log_reads = LogReads::default();
+        let mut ticks = start_ticks(FILL_INTERVAL);
+        loop {
+            ticks.tick().await;
+            if let Err(err) = self.fill_holes(&mut log_reads).await {
+                self.metrics.failures.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("cannot fill the holes of the archive: {err:#}");
+            }
         }
-        if let Some(progress) = &mut state.progress {
+    }
+
+    /// Archives the final blocks that are known by now. Opens the archive first, unless it is open.
+    async fn archive_once(&self, progress: &mut Option<ArchiveProgress>) -> Result<()> {
+        if progress.is_none() {
+            *progress = Some(self.open().await?);
+        }
+        if let Some(progress) = progress {
             // After a failure the same block is pushed again.
-            let archived = self.archive(progress).await;
-            let bytes = progress.writer.open_bytes();
-            self.metrics.object_bytes.store(bytes, Ordering::Relaxed);
-            archived?;
+            self.archive(progress).await?;
         }
-        if state.ticks_to_fill == 0 {
-            state.ticks_to_fill = TICKS_BETWEEN_FILLS;
-            self.fill_holes(&mut state.log_reads).await?;
-        }
-        state.ticks_to_fill -= 1;
         Ok(())
     }
 
@@ -172,7 +166,7 @@ impl Archiver {
         let schedule = self.info.epoch_schedule.clone();
         let depot = self.depot.clone();
         let writer = ArchiveWriter::open(depot, &self.cluster, schedule, limits).await?;
-        let progress = ArchiveProgress::new(writer);
+        let progress = ArchiveProgress::new(writer, &self.metrics);
         self.metrics.last_slot.fetch_max(progress.next.saturating_sub(1), Ordering::Relaxed);
         Ok(progress)
     }
@@ -201,6 +195,7 @@ impl Archiver {
     async fn push(&self, progress: &mut ArchiveProgress, block: &Block) -> Result<bool> {
         let disagreements = progress.writer.disagreements();
         let pushed = progress.writer.push(block).await;
+        progress.report_bytes();
         let found = progress.writer.disagreements() - disagreements;
         self.metrics.disagreements.fetch_add(found, Ordering::Relaxed);
         // A block takes milliseconds to compress, on a thread that serves requests, too.
@@ -226,90 +221,6 @@ impl Archiver {
         tracing::info!(key = object.key, "archived final blocks");
     }
 
-    /// Finds the final blocks before `next`, which was refused because they are missing. Returns whether the archive has
-    /// continued: with blocks of the log, with objects of another replica, or after a hole.
-    async fn close_gap(&self, progress: &mut ArchiveProgress, next: &Block) -> Result<bool> {
-        let Some(slot) = progress.writer.needed_slot() else { return Ok(false) };
-        let known = progress.gap.filter(|gap| gap.slot == slot);
-        let mut read = LogRead::default();
-        if known.is_none_or(|gap| gap.is_log_cut) {
-            read = self.push_logged(progress, slot, next).await?;
-            if read.has_block {
-                return Ok(true);
-            }
-        }
-        let gap = ArchiveGap {
-            slot,
-            since: known.map_or_else(Instant::now, |gap| gap.since),
-            is_log_cut: read.is_cut,
-        };
-        if known.is_none() {
-            let last = next.parent.slot;
-            match gap.is_log_cut {
-                true => tracing::warn!(
-                    "the history lacks the final blocks {slot} to {last}, and the log fell silent before its end"
-                ),
-                false => tracing::warn!(
-                    "neither the history nor the log has the final blocks {slot} to {last}"
-                ),
-            }
-        }
-        progress.gap = Some(gap);
-        let other = self.open().await?;
-        if other.writer.next_slot() > progress.writer.next_slot() {
-            *progress = other;
-            return Ok(true);
-        }
-        if gap.since.elapsed() < self.hole_timeout {
-            return Ok(false);
-        }
-        let hole = progress.writer.record_hole(next).await?;
-        progress.next = hole.last.saturating_add(1);
-        progress.gap = None;
-        self.metrics.holes.fetch_add(1, Ordering::Relaxed);
-        let key = hole.key().key;
-        tracing::error!(
-            key,
-            "final blocks are missing in the archive, which continues after a hole"
-        );
-        Ok(true)
-    }
-
-    /// Pushes the blocks of the log from a slot on, up to the parent of `next`.
-    async fn push_logged(
-        &self,
-        progress: &mut ArchiveProgress,
-        from: Slot,
-        next: &Block,
-    ) -> Result<LogRead> {
-        let mut has_block = false;
-        let Some(mut logged) = self.open_log(from).await? else { return Ok(LogRead::default()) };
-        while let Some(block) = logged.next_block().await? {
-            let slot = block.id.slot;
-            if slot == next.parent.slot && block.blockhash != next.previous_blockhash {
-                self.metrics.disagreements.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(slot, "the log has another final block than the ledger");
-                break;
-            }
-            if slot > next.parent.slot || !self.push(progress, &block).await? {
-                break;
-            }
-            has_block = true;
-            if slot == next.parent.slot {
-                break;
-            }
-        }
-        Ok(LogRead { has_block, is_cut: logged.is_cut() })
-    }
-
-    /// Opens the log at the final blocks from a slot on, or at the first later ones that it has. Returns `None` if it
-    /// has none.
-    async fn open_log(&self, from: Slot) -> Result<Option<LoggedBlockReader<'_>>> {
-        let Self { depot, cluster, level_min, .. } = self;
-        let opened = LoggedBlocks::open(&*self.space, depot, cluster, from, *level_min).await?;
-        Ok(opened.map(|blocks| LoggedBlockReader { blocks, from, metrics: &self.metrics }))
-    }
-
     /// Returns final blocks of the history from a slot on, at most [`BLOCKS_MAX`].
     fn final_blocks(&self, from: Slot) -> Vec<Arc<Block>> {
         let history = self.history.snapshot();
@@ -318,33 +229,9 @@ impl Archiver {
     }
 }
 
-/// The final blocks of the log from a slot on. Their bytes are reported while it exists.
-struct LoggedBlockReader<'a> {
-    blocks: LoggedBlocks,
-    from: Slot,
-    metrics: &'a ArchiveMetrics,
-}
-
-impl LoggedBlockReader<'_> {
-    /// Whether the log may have more blocks when it is opened again.
-    fn is_cut(&self) -> bool {
-        self.blocks.is_cut()
-    }
-
-    async fn next_block(&mut self) -> Result<Option<Block>> {
-        while let Some(block) = self.blocks.next_block().await? {
-            let bytes = block.bytes() + self.blocks.bytes();
-            self.metrics.logged_bytes.store(bytes, Ordering::Relaxed);
-            if block.id.slot >= self.from {
-                return Ok(Some(block));
-            }
-        }
-        Ok(None)
-    }
-}
-
-impl Drop for LoggedBlockReader<'_> {
-    fn drop(&mut self) {
-        self.metrics.logged_bytes.store(0, Ordering::Relaxed);
-    }
+/// Starts ticks that are at least an interval apart.
+fn start_ticks(interval: Duration) -> Interval {
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }

@@ -137,7 +137,7 @@ impl ReplicaNodeConfig {
         );
         let defaults = Self::with_log(log);
         Ok(Self {
-            level_min: level_min(flags.verify_min.unwrap_or_default()),
+            level_min: flags.verify_min.unwrap_or_default().required_level(),
             lag_max_slots: flags.replica_lag_max_slots.unwrap_or(defaults.lag_max_slots),
             resume_slots_min: flags.replica_resume_slots.unwrap_or(defaults.resume_slots_min),
             cache_dir: flags.replica_cache_dir.clone(),
@@ -171,13 +171,15 @@ impl ReplicaNodeConfig {
     }
 }
 
-/// Returns the level of `--verify-min`; `None` if every one is accepted.
-fn level_min(verify_min: VerifyMin) -> Option<VerificationLevel> {
-    match verify_min {
-        VerifyMin::Off => None,
-        VerifyMin::Sequence => Some(VerificationLevel::Sequence),
-        VerifyMin::Agree => Some(VerificationLevel::Agreed),
-        VerifyMin::Votes => Some(VerificationLevel::Voted),
+impl VerifyMin {
+    /// Returns the lowest level that an ingester must have; `None` if every one is accepted.
+    fn required_level(self) -> Option<VerificationLevel> {
+        match self {
+            Self::Off => None,
+            Self::Sequence => Some(VerificationLevel::Sequence),
+            Self::Agree => Some(VerificationLevel::Agreed),
+            Self::Votes => Some(VerificationLevel::Voted),
+        }
     }
 }
 

@@ -22,8 +22,9 @@ pub(super) struct HandledReports {
     snapshot: u64,
     /// Readers do not get past this message: they need a snapshot of a block behind it now.
     needed_after: Option<u64>,
-    /// Whether another ingester has led since that snapshot was needed. It may have written the snapshot.
-    is_outdated: bool,
+    /// Whether the snapshots must be listed before that one is written: another ingester has led since it was needed,
+    /// and may have written it.
+    needs_snapshot_list: bool,
     /// A replica did not get past this message of an intact log: the next snapshot is due earlier, of a block behind
     /// it.
     awaited_after: Option<u64>,
@@ -58,7 +59,7 @@ impl HandledReports {
     }
 
     pub(super) fn needed_after(&self) -> Option<u64> {
-        self.needed_after.filter(|_| !self.is_outdated)
+        self.needed_after.filter(|_| !self.needs_snapshot_list)
     }
 
     pub(super) fn awaited_after(&self) -> Option<u64> {
@@ -84,6 +85,7 @@ impl HandledReports {
         self.snapshot = self.snapshot.max(position);
         if self.needed_after.is_some_and(|after| after < position) {
             self.needed_after = None;
+            self.needs_snapshot_list = false;
             self.passes = 0;
         }
         self.awaited_after = self.awaited_after.filter(|after| *after >= position);
@@ -91,12 +93,12 @@ impl HandledReports {
 
     /// Notes that another ingester leads.
     pub(super) fn note_other_leader(&mut self) {
-        self.is_outdated |= self.needed_after.is_some();
+        self.needs_snapshot_list |= self.needed_after.is_some();
     }
 
-    /// Notes that the snapshots of other leaders are known.
-    pub(super) fn note_known_snapshots(&mut self) {
-        self.is_outdated = false;
+    /// Notes a list of the snapshots, with those of other leaders.
+    pub(super) fn note_snapshots_listed(&mut self) {
+        self.needs_snapshot_list = false;
     }
 
     /// Notes a scan that found a whole record behind a damage. A snapshot says nothing about it: the leader writes one
@@ -123,5 +125,23 @@ impl HandledReports {
         self.passes += 1;
         self.need_snapshot(end);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_need_after_a_known_snapshot_does_not_wait_for_a_list() {
+        let mut reports = HandledReports::default();
+        reports.need_snapshot(10);
+        reports.note_other_leader();
+        reports.note_snapshot(10);
+        assert_eq!(reports.needed_after(), None);
+        // The other leader wrote this one. No list follows before the next damage.
+        reports.note_snapshot(11);
+        reports.need_snapshot(20);
+        assert_eq!(reports.needed_after(), Some(20));
     }
 }

@@ -118,10 +118,10 @@ impl Plan {
         }
     }
 
-    /// Notes that the snapshots from before a term of this ingester are known.
-    pub(super) fn note_known_snapshots(&mut self, term: u64) {
+    /// Notes that the snapshots were listed in a term of this ingester.
+    pub(super) fn note_snapshots_listed(&mut self, term: u64) {
         if self.is_leader() && self.followed_log().is_some_and(|log| log.term == term) {
-            self.reports.note_known_snapshots();
+            self.reports.note_snapshots_listed();
         }
     }
 

@@ -112,8 +112,8 @@ impl LogFollower {
         }
     }
 
-    /// Reports a fault after some time without a way to continue, if a snapshot mends it. If all replicas meet it, none
-    /// of them writes the snapshot that they need.
+    /// Reports a fault at which the replica has been stuck for some time, if a snapshot mends it. If all replicas meet
+    /// it, none of them writes the snapshot that they need.
     async fn report_if_stuck(&mut self, fault: &Fault, generation: u64) {
         if FaultScope::from_fault(fault.name()).is_none() {
             return;

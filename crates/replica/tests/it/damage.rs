@@ -1,4 +1,6 @@
 //! Damage of the log is named, and nothing of it is shown.
+//!
+//! Not here: the reports of faults (`fault_reports`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,9 +8,7 @@ use std::time::Duration;
 
 use chain_solana::wire::{BlockName, EncodedRecord, Mark, RecordDigest};
 use chain_solana::{AccountWrite, Block, RevertReason};
-use cluster_snapshot::fault_reports::{
-    FAULT_REPORT_BYTES_MAX, FaultReport, fault_report_dir, parse_fault_report_key,
-};
+use cluster_snapshot::fault_reports::fault_report_dir;
 use ledger::{AddressId, Commitment, StoredRecord};
 use replica::{Replica, ReplicaConfig, ReplicaError, ReplicaState};
 use replicated_log::memory::{Faults, ReadFaults};
@@ -16,7 +16,7 @@ use solana::{Account, VerificationLevel};
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use testkit::eventually::{TIMEOUT, eventually};
+use testkit::eventually::eventually;
 use tokio::time::Instant;
 
 use crate::rig::{RunningReplica, config, load, start, start_new};
@@ -108,7 +108,7 @@ async fn a_panic_of_the_reader_ends_the_replica() {
 }
 
 /// Waits for a fault of this name. Nothing newer is shown. Then a snapshot of a newer block ends it.
-async fn check_named(
+pub(crate) async fn expect_fault_and_jump(
     name: &str,
     mut chain: SourceChain,
     mut log: SourceLog,
@@ -166,7 +166,7 @@ async fn a_stored_message_that_is_damaged_is_named() {
     log.space.damage_message(log.generation, damaged);
     let replica = start_new(&log).await;
     replica.wait_for(&chain).await;
-    check_named("value", chain, log, replica).await;
+    expect_fault_and_jump("value", chain, log, replica).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -193,93 +193,6 @@ async fn attempts_to_read_a_damaged_record_again_are_apart() {
     replica.stop();
 }
 
-/// Waits for the first report of a fault. Returns its key.
-async fn wait_for_report(log: &SourceLog) -> String {
-    let found = async {
-        loop {
-            let found = log.depot.list(&fault_report_dir(CLUSTER)).await.expect("a store");
-            match found.into_iter().next() {
-                Some(object) => return object.key,
-                None => tokio::task::yield_now().await,
-            }
-        }
-    };
-    tokio::time::timeout(TIMEOUT, found).await.expect("a report")
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fault_is_reported_although_the_log_flaps() {
-    let mut chain = SourceChain::new(12);
-    let mut log = SourceLog::new(&chain).await;
-    let space = WatchedSpace::new(&log.space);
-    let config = ReplicaConfig { report_delay: Duration::from_millis(50), ..config() };
-    let loaded = Replica::load(config, Arc::new(space.clone()), log.depot.clone()).await;
-    let replica = start(loaded.unwrap_or_else(|err| panic!("no replica: {err}")));
-    let steps = chain.extend(chain.tip);
-    log.append_steps(&chain, &steps).await;
-    replica.wait_for(&chain).await;
-    space.watch.flaps.store(true, Ordering::Relaxed);
-    let block = chain.make_block(chain.tip);
-    let record =
-        log.encode_block(&chain, block, |block| block.bank_hash = Hash::new_from_array([8; 32]));
-    log.append(&record).await;
-    let key = wait_for_report(&log).await;
-    assert_eq!(parse_fault_report_key(&key), Some((log.generation, log.sequence)));
-    replica.stop();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fault_without_a_way_to_continue_is_reported() {
-    let mut chain = SourceChain::new(10);
-    let mut log = SourceLog::new(&chain).await;
-    let report_delay = Duration::from_millis(50);
-    let config = ReplicaConfig { report_delay, ..config() };
-    let replica = start(load(config, &log, &log.depot).await);
-    for _ in 0..12 {
-        let steps = chain.extend(chain.tip);
-        log.append_steps(&chain, &steps).await;
-    }
-    replica.wait_for(&chain).await;
-    replica.wait_for_end(&log).await;
-    let sequence = log.sequence;
-    let block = chain.make_block(chain.tip);
-    let record =
-        log.encode_block(&chain, block, |block| block.bank_hash = Hash::new_from_array([8; 32]));
-    log.append(&record).await;
-
-    let key = wait_for_report(&log).await;
-    // The reader of the log is after the record that the writer refused.
-    assert_eq!(parse_fault_report_key(&key), Some((log.generation, log.sequence)));
-    assert!(log.sequence > sequence);
-    let body = log.depot.get(&key, FAULT_REPORT_BYTES_MAX).await.expect("a report");
-    let report = FaultReport::parse(std::str::from_utf8(&body).expect("text")).expect("a report");
-    assert_eq!(report.what, "bank_hash");
-    assert_eq!(report.slot, chain.blocks[block].block.id.slot);
-    assert_eq!(report.confirmed, chain.blocks[chain.confirmed].block.id.slot);
-    assert_eq!(report.record, log.number);
-    check_named("bank_hash", chain, log, replica).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fault_that_no_snapshot_mends_is_not_reported() {
-    let mut chain = SourceChain::new(11);
-    let mut log = SourceLog::new(&chain).await;
-    let config = ReplicaConfig { report_delay: Duration::ZERO, ..config() };
-    let replica = start(load(config, &log, &log.depot).await);
-    let block = chain.make_block(chain.tip);
-    let record = log.encode_block(&chain, block, |block| block.bank_hash = Hash::default());
-    log.append(&record).await;
-
-    let describe = || format!("{:?}", replica.status.last_fault());
-    // It says so after the attempt to report the fault.
-    let reason = "broken: no_sum; no snapshot to jump to";
-    let is_stuck = || replica.status.not_ready_reason().as_deref() == Some(reason);
-    eventually(is_stuck, describe).await;
-    let reports = log.depot.list(&fault_report_dir(CLUSTER)).await.expect("a list");
-    assert!(reports.is_empty(), "{reports:?}");
-    replica.stop();
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_that_break_the_chain_are_named() {
     for (name, seed) in [("number", 2), ("chain", 3), ("term", 4)] {
@@ -302,7 +215,7 @@ async fn records_that_break_the_chain_are_named() {
             }
         };
         log.append_raw(&record).await;
-        check_named(name, chain, log, replica).await;
+        expect_fault_and_jump(name, chain, log, replica).await;
     }
 }
 
@@ -336,7 +249,7 @@ async fn an_ingester_of_too_low_a_level_is_refused_until_another_one_continues()
     assert!(err.to_string().contains("and consistent is needed here"), "{err}");
 
     log.level = level_min;
-    check_named("level", chain, log, replica).await;
+    expect_fault_and_jump("level", chain, log, replica).await;
     // Another generation of the same ingester would not help.
     let reports = depot.list(&fault_report_dir(CLUSTER)).await.expect("a list");
     assert!(reports.is_empty(), "{reports:?}");
@@ -368,7 +281,7 @@ async fn blocks_that_contradict_their_sums_are_named() {
         let block = chain.make_block(chain.tip);
         let record: EncodedRecord = log.encode_block(&chain, block, edit);
         log.append(&record).await;
-        check_named(name, chain, log, replica).await;
+        expect_fault_and_jump(name, chain, log, replica).await;
     }
 }
 
@@ -385,7 +298,7 @@ async fn a_jump_that_leaves_the_confirmed_block_is_named() {
     let block = chain.make_block(chain.tip);
     let record = log.encode_jump(&chain, block, parent);
     log.append(&record).await;
-    check_named("jump", chain, log, replica).await;
+    expect_fault_and_jump("jump", chain, log, replica).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -399,6 +312,6 @@ async fn marks_of_no_block_and_reverts_of_final_ones_are_named() {
             _ => Mark::Reverted { block: root, reason: RevertReason::Abandoned },
         };
         log.append_marks(vec![mark]).await;
-        check_named(name, chain, log, replica).await;
+        expect_fault_and_jump(name, chain, log, replica).await;
     }
 }

@@ -1,4 +1,6 @@
 //! The final blocks that are read from a log are those of the chain's model, without the damaged ones.
+//!
+//! Not here: logs of several generations (`logged_generations`).
 
 use chain_solana::Block;
 use ledger::Slot;
@@ -9,10 +11,10 @@ use crate::source_chain::{FIRST_SLOT, SourceChain};
 use crate::source_log::{CLUSTER, SourceLog};
 
 /// The level of the tests' ingester.
-const LEVEL_MIN: Option<VerificationLevel> = Some(VerificationLevel::Sequence);
+pub(crate) const LEVEL_MIN: Option<VerificationLevel> = Some(VerificationLevel::Sequence);
 
 /// Reads all final blocks of a log for an archive that needs the blocks from a slot on.
-async fn read_blocks(log: &SourceLog, from: Slot) -> Vec<Block> {
+pub(crate) async fn read_blocks(log: &SourceLog, from: Slot) -> Vec<Block> {
     let opened = LoggedBlocks::open(&log.space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
     let Some(mut logged) = opened.expect("a log in memory") else { return Vec::new() };
     let mut blocks = Vec::new();
@@ -23,7 +25,7 @@ async fn read_blocks(log: &SourceLog, from: Slot) -> Vec<Block> {
 }
 
 /// Compares blocks with those of a chain.
-fn check(blocks: &[Block], chain: &SourceChain, expected: &[usize]) {
+pub(crate) fn check_final_blocks(blocks: &[Block], chain: &SourceChain, expected: &[usize]) {
     let slots: Vec<Slot> = blocks.iter().map(|block| block.id.slot).collect();
     let source = expected.iter().map(|index| chain.blocks[*index].block.id.slot);
     assert_eq!(slots, source.collect::<Vec<Slot>>());
@@ -41,7 +43,7 @@ fn check(blocks: &[Block], chain: &SourceChain, expected: &[usize]) {
 }
 
 /// The final blocks after the first one.
-fn final_blocks(chain: &SourceChain) -> Vec<usize> {
+pub(crate) fn final_blocks(chain: &SourceChain) -> Vec<usize> {
     chain.chain_to(chain.root).into_iter().skip(1).collect()
 }
 
@@ -59,9 +61,9 @@ async fn the_final_blocks_of_a_forked_chain_are_read_in_their_order() {
         }
         let expected = final_blocks(&chain);
         assert!(!expected.is_empty(), "seed {seed}");
-        check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &expected);
+        check_final_blocks(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &expected);
         // The first block of the generation is not before this one: the log has the later ones.
-        check(&read_blocks(&log, FIRST_SLOT).await, &chain, &expected);
+        check_final_blocks(&read_blocks(&log, FIRST_SLOT).await, &chain, &expected);
     }
 }
 
@@ -82,11 +84,11 @@ async fn the_log_is_read_from_the_newest_snapshot_before_the_needed_block() {
     let all = final_blocks(&chain);
     let slot = chain.blocks[root].block.id.slot;
     let later: Vec<usize> = all.iter().copied().filter(|index| *index > root).collect();
-    check(&read_blocks(&log, slot + 1).await, &chain, &later);
-    check(&read_blocks(&log, slot).await, &chain, &all);
+    check_final_blocks(&read_blocks(&log, slot + 1).await, &chain, &later);
+    check_final_blocks(&read_blocks(&log, slot).await, &chain, &all);
     // Retention has removed the messages before the snapshot.
     log.space.truncate_generation(log.generation, log.positions[&root].sequence + 1);
-    check(&read_blocks(&log, slot + 1).await, &chain, &later);
+    check_final_blocks(&read_blocks(&log, slot + 1).await, &chain, &later);
 }
 
 #[tokio::test]
@@ -105,7 +107,7 @@ async fn records_of_an_ingester_of_too_low_a_level_are_passed_over() {
         log.append_steps(&chain, &steps).await;
     }
     assert!(!proven.is_empty() && proven.len() < final_blocks(&chain).len());
-    check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &proven);
+    check_final_blocks(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &proven);
 }
 
 #[tokio::test]
@@ -126,42 +128,12 @@ async fn a_damaged_or_lost_record_is_passed_over() {
             log.space.lose_message(log.generation, sequence);
         }
         let intact: Vec<usize> = all.into_iter().filter(|index| *index != damaged).collect();
-        check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &intact);
+        check_final_blocks(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &intact);
     }
 }
 
 #[tokio::test]
-async fn the_generation_before_is_read_for_blocks_that_the_newest_does_not_have() {
-    let mut chain = SourceChain::new(8);
-    let mut log = SourceLog::new(&chain).await;
-    for _ in 0..30 {
-        let steps = chain.extend(chain.tip);
-        log.append_steps(&chain, &steps).await;
-    }
-    let before = final_blocks(&chain);
-    let root = chain.root;
-    log.open_generation(&chain, root).await;
-    // The new generation lists the blocks above its first one again.
-    let alive: Vec<usize> =
-        chain.chain_to(chain.tip).into_iter().filter(|index| *index > root).collect();
-    for index in alive {
-        log.append_block(&chain, index).await;
-    }
-    for _ in 0..10 {
-        let steps = chain.extend(chain.tip);
-        log.append_steps(&chain, &steps).await;
-    }
-    let slot = chain.blocks[root].block.id.slot;
-    check(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &before);
-    // The oldest generation has the oldest ones of the later blocks.
-    check(&read_blocks(&log, FIRST_SLOT).await, &chain, &before);
-    let after: Vec<usize> =
-        final_blocks(&chain).into_iter().filter(|index| *index > root).collect();
-    check(&read_blocks(&log, slot + 1).await, &chain, &after);
-}
-
-#[tokio::test]
-async fn a_log_that_ends_before_its_last_message_is_cut() {
+async fn a_log_that_ends_before_its_last_message_is_incomplete() {
     let mut chain = SourceChain::new(9);
     let mut log = SourceLog::new(&chain).await;
     for _ in 0..40 {
@@ -173,11 +145,11 @@ async fn a_log_that_ends_before_its_last_message_is_cut() {
         let opened = LoggedBlocks::open(&log.space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
         let mut logged = opened.expect("a log in memory").expect("it has the blocks");
         let first = logged.next_block().await.expect("a log in memory");
-        assert!(first.is_some() && !logged.is_cut());
+        assert!(first.is_some() && !logged.is_incomplete());
         if is_deleted {
             log.space.delete_generation(log.generation);
         }
         while logged.next_block().await.expect("a log in memory").is_some() {}
-        assert_eq!(logged.is_cut(), is_deleted);
+        assert_eq!(logged.is_incomplete(), is_deleted);
     }
 }

@@ -2,10 +2,12 @@
 
 mod damage;
 mod directory_log;
+mod fault_reports;
 mod follows;
 mod generations;
 mod jumps;
 mod logged_blocks;
+mod logged_generations;
 mod rig;
 mod snapshots;
 mod source_chain;

@@ -289,5 +289,6 @@ pub(super) fn name_generation(generation: u64) -> String {
 }
 
 fn describe_missing_generation(generation: u64, attempt: &str) -> LogError {
-    LogError::with_reason(name_generation(generation), attempt, "it does not exist")
+    let error = LogError::with_reason(name_generation(generation), attempt, "it does not exist");
+    error.of_missing_generation()
 }

@@ -37,7 +37,11 @@ impl Generation {
     ) -> Result<Self, LogError> {
         let attempt = || format!("open stream {}", stream.name);
         let found = connection.get_stream(&stream.name).await;
-        let found = found.map_err(|err| connection.error(attempt(), err))?;
+        let found = found.map_err(|err| {
+            let is_missing = is_missing(&err);
+            let error = connection.error(attempt(), err);
+            if is_missing { error.of_missing_generation() } else { error }
+        })?;
         let info = found.cached_info();
         if let Some(reason) = stream.find_unusable_setting(&info.config) {
             return Err(connection.error_with_reason(attempt(), reason));

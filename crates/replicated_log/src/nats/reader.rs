@@ -192,7 +192,7 @@ async fn check_extent(generation: &Generation, wanted: u64) -> Result<(), ReadEr
         let stream = generation.stream_info(ATTEMPT).await?;
         match compare_extent(&stream.cached_info().state, wanted) {
             Extent::Covers => return Ok(()),
-            Extent::Begins(first) => return Err(ReadError::Truncated { wanted, first }),
+            Extent::StartsAfter(first) => return Err(ReadError::Truncated { wanted, first }),
             Extent::EndsBefore => sleep(EXTENT_CHECK_INTERVAL).await,
         }
     }
@@ -223,7 +223,7 @@ enum Extent {
     /// It has the message, or ends right before it.
     Covers,
     /// The log starts after the message, at this one.
-    Begins(u64),
+    StartsAfter(u64),
     /// It has neither the message nor the one before it, since it ends earlier.
     EndsBefore,
 }
@@ -233,7 +233,7 @@ fn compare_extent(state: &State, wanted: u64) -> Extent {
     if state.last_sequence.saturating_add(1) < wanted {
         Extent::EndsBefore
     } else if state.first_sequence > wanted {
-        Extent::Begins(state.first_sequence)
+        Extent::StartsAfter(state.first_sequence)
     } else {
         Extent::Covers
     }
@@ -251,7 +251,7 @@ async fn describe_gap(generation: &Generation, wanted: u64, found: u64) -> ReadE
 /// Returns the reason why the message `found` was delivered instead of the requested one, in a log of this extent.
 fn classify_gap(state: &State, wanted: u64, found: u64) -> ReadError {
     match compare_extent(state, wanted) {
-        Extent::Begins(first) => ReadError::Truncated { wanted, first },
+        Extent::StartsAfter(first) => ReadError::Truncated { wanted, first },
         Extent::Covers | Extent::EndsBefore => ReadError::Missing { wanted, found },
     }
 }
@@ -311,9 +311,9 @@ mod tests {
         // Empty logs: new, and with all messages removed.
         assert_eq!(compare_extent(&state(0, 0), 1), Extent::Covers);
         assert_eq!(compare_extent(&state(10, 9), 10), Extent::Covers);
-        assert_eq!(compare_extent(&state(10, 9), 9), Extent::Begins(10));
+        assert_eq!(compare_extent(&state(10, 9), 9), Extent::StartsAfter(10));
         assert_eq!(compare_extent(&state(5, 9), 5), Extent::Covers);
-        assert_eq!(compare_extent(&state(5, 9), 4), Extent::Begins(5));
+        assert_eq!(compare_extent(&state(5, 9), 4), Extent::StartsAfter(5));
         assert_eq!(compare_extent(&state(5, 9), 10), Extent::Covers);
         assert_eq!(compare_extent(&state(5, 9), 11), Extent::EndsBefore);
     }

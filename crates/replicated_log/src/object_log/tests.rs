@@ -462,7 +462,9 @@ fn the_newest_generation_is_found_and_a_missing_one_is_named() {
             assert!(space.create_generation(generation).await.expect("it is created"));
         }
         assert_eq!(space.newest_generation().await.expect("it is listed"), Some(10));
-        let error = space.open_generation(7).await.err().expect("it does not exist").to_string();
+        let error = space.open_generation(7).await.err().expect("it does not exist");
+        assert!(error.is_missing_generation());
+        let error = error.to_string();
         assert_eq!(error, "memory:/hydrant-test: cannot open generation 7: it does not exist");
         assert_eq!(space.durability_faults().await.expect("it is checked"), [""; 0]);
     });

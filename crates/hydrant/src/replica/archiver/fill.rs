@@ -2,8 +2,9 @@
 //!
 //! A range of slots whose blocks are all known is archived, whether blocks before it are missing or not.
 //! Bounds: [`HOLES_MAX`] holes, the newest ones.
-//! Not here: how often the log is read for one (`log_reads`).
+//! Not here: how often the log is read for one (`log_reads`), and when (`archiver`).
 
+use std::error::Error;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 
@@ -15,8 +16,9 @@ use cluster_snapshot::archive::{
 };
 use ledger::Slot;
 
-use super::log_reads::LogReads;
-use super::{ArchiveProgress, Archiver, LoggedBlockReader};
+use super::log_reads::{LogReadEnd, LogReads};
+use super::logged_block_reader::{LoggedBlockReader, is_log_error};
+use super::{ArchiveProgress, Archiver};
 
 /// Number of the newest holes that are filled. The blocks of older ones are in no history and no log.
 const HOLES_MAX: usize = 64;
@@ -24,16 +26,30 @@ const HOLES_MAX: usize = 64;
 impl Archiver {
     /// Fills the holes whose blocks are known.
     pub(super) async fn fill_holes(&self, log_reads: &mut LogReads) -> Result<()> {
-        log_reads.start();
+        log_reads.start_pass(self.find_newest_generation().await);
         let holes = list_holes(&self.depot, &self.cluster).await?;
         let mut open_slots: u64 = 0;
         for hole in holes.iter().rev().take(HOLES_MAX) {
             for slots in self.fill_hole(hole, log_reads).await? {
-                open_slots = open_slots.saturating_add(slots.end() - slots.start() + 1);
+                open_slots =
+                    open_slots.saturating_add(slots.end() - slots.start()).saturating_add(1);
             }
         }
         self.metrics.open_slots.store(open_slots, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Returns the newest generation of the log that has records. `None` if the log has none, or does not respond.
+    async fn find_newest_generation(&self) -> Option<u64> {
+        let found = ::replica::find_newest_generation(&*self.space).await;
+        found.unwrap_or_else(|err| {
+            self.metrics.failures.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(
+                err = &err as &dyn Error,
+                "cannot read the log to fill holes of the archive"
+            );
+            None
+        })
     }
 
     /// Fills a hole from the history, and then from the log. Returns the slots that are still open.
@@ -100,32 +116,49 @@ impl Archiver {
         if !log_reads.is_due(first) {
             return Ok(());
         }
-        let mut is_cut = false;
-        if let Some(mut logged) = self.open_log(first).await? {
-            self.fill_from_reader(hole, slots, &mut logged).await?;
-            is_cut = logged.is_cut();
-        }
-        log_reads.note_read(first, is_cut);
-        Ok(())
+        let read = self.read_log(hole, slots).await;
+        let end = match &read {
+            Ok(end) => *end,
+            Err(err) if is_log_error(err) => LogReadEnd::Incomplete,
+            // The store failed, or the object of the hole is damaged.
+            Err(_) => LogReadEnd::LogEnd,
+        };
+        log_reads.note_read(first, end);
+        read.map(drop)
     }
 
+    /// Reads the log for the open slots, if it has messages. Returns how the read ended.
+    async fn read_log(
+        &self,
+        hole: &ArchiveHoleKey,
+        slots: RangeInclusive<Slot>,
+    ) -> Result<LogReadEnd> {
+        let Some(mut logged) = self.open_log(*slots.start()).await? else {
+            return Ok(LogReadEnd::LogEnd);
+        };
+        let end = self.fill_from_reader(hole, slots, &mut logged).await?;
+        Ok(if logged.is_incomplete() { LogReadEnd::Incomplete } else { end })
+    }
+
+    /// Reads the log for the open slots. Returns how the read ended.
     async fn fill_from_reader(
         &self,
         hole: &ArchiveHoleKey,
         slots: RangeInclusive<Slot>,
-        logged: &mut LoggedBlockReader<'_>,
-    ) -> Result<()> {
-        let Some(mut block) = logged.next_block().await? else { return Ok(()) };
+        logged: &mut LoggedBlockReader,
+    ) -> Result<LogReadEnd> {
+        let Some(mut block) = logged.next_block().await? else { return Ok(LogReadEnd::LogEnd) };
         let Some(mut fill) = HoleFill::open(self, hole, slots, &block).await? else {
-            return Ok(());
+            return Ok(LogReadEnd::Settled);
         };
         while fill.push(&block).await? {
-            match logged.next_block().await? {
-                Some(next) => block = next,
-                None => return fill.end_range().await,
-            }
+            let Some(next) = logged.next_block().await? else {
+                fill.end_range().await?;
+                return Ok(LogReadEnd::LogEnd);
+            };
+            block = next;
         }
-        Ok(())
+        Ok(LogReadEnd::Settled)
     }
 
     /// Opens a hole at the start of a range.
@@ -134,7 +167,7 @@ impl Archiver {
         let schedule = self.info.epoch_schedule.clone();
         let depot = self.depot.clone();
         let writer = ArchiveWriter::open_hole(depot, hole, first, schedule, limits).await?;
-        Ok(ArchiveProgress::new(writer))
+        Ok(ArchiveProgress::new(writer, &self.metrics))
     }
 }
 
@@ -156,7 +189,9 @@ impl<'a> HoleFill<'a> {
         slots: RangeInclusive<Slot>,
         oldest: &Block,
     ) -> Result<Option<Self>> {
-        let Some(first) = find_first(&archiver.info, &slots, oldest) else { return Ok(None) };
+        let Some(first) = find_first_range_start(&archiver.info, &slots, oldest) else {
+            return Ok(None);
+        };
         let hole = read_hole(&archiver.depot, hole).await?;
         let progress = archiver.open_hole(&hole, first).await?;
         Ok(Some(Self { archiver, hole, last: *slots.end(), progress }))
@@ -179,7 +214,9 @@ impl<'a> HoleFill<'a> {
         }
         self.end_range().await?;
         let slots = self.progress.next..=self.last;
-        let Some(first) = find_first(&self.archiver.info, &slots, next) else { return Ok(false) };
+        let Some(first) = find_first_range_start(&self.archiver.info, &slots, next) else {
+            return Ok(false);
+        };
         self.progress = self.archiver.open_hole(&self.hole, first).await?;
         self.archiver.push(&mut self.progress, next).await
     }
@@ -187,15 +224,20 @@ impl<'a> HoleFill<'a> {
     /// Archives the open range if all of its blocks were pushed, although the block after it is unknown.
     async fn end_range(&mut self) -> Result<()> {
         if let Some(object) = self.progress.writer.write_whole_range().await? {
+            self.progress.report_bytes();
             self.archiver.note_object(&object);
         }
         Ok(())
     }
 }
 
-/// Returns the first of some slots, at the start of a range, from which on all blocks are known if `oldest` is the
-/// oldest known block. `None` if no range starts there.
-fn find_first(info: &ClusterInfo, slots: &RangeInclusive<Slot>, oldest: &Block) -> Option<Slot> {
+/// Returns the start of the first range in `slots` whose blocks all come after the parent of `oldest`, the oldest known
+/// block. Returns `None` if no range starts there.
+fn find_first_range_start(
+    info: &ClusterInfo,
+    slots: &RangeInclusive<Slot>,
+    oldest: &Block,
+) -> Option<Slot> {
     let parent = oldest.parent.slot;
     // Genesis is its own parent.
     if parent < *slots.start() || parent == oldest.id.slot {
@@ -219,7 +261,7 @@ mod tests {
         let info = cluster_info();
         let id = |slot| BlockId { slot, version: 1 };
         let find = |slots: RangeInclusive<Slot>, parent: Slot, slot: Slot| {
-            find_first(&info, &slots, &empty_block(id(slot), id(parent)))
+            find_first_range_start(&info, &slots, &empty_block(id(slot), id(parent)))
         };
         // No block is before genesis.
         assert_eq!(find(0..=99, 0, 0), Some(0));

@@ -1,5 +1,6 @@
 //! The metrics of an archive.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::metrics::{Collector, Exposition, MetricKind};
@@ -13,10 +14,37 @@ pub(super) struct ArchiveMetrics {
     pub(super) failures: AtomicU64,
     pub(super) holes: AtomicU64,
     pub(super) disagreements: AtomicU64,
-    /// Compressed blocks of the open object.
-    pub(super) object_bytes: AtomicU64,
+    /// Compressed blocks of the open objects: that of the archive, and that of a fill.
+    pub(super) object_bytes: Arc<AtomicU64>,
     /// Blocks of the log that are not archived yet.
-    pub(super) logged_bytes: AtomicU64,
+    pub(super) logged_bytes: Arc<AtomicU64>,
+}
+
+/// The share of one object or reader in the bytes of all. It counts until it is dropped.
+#[derive(Debug)]
+pub(super) struct ReportedBytes {
+    total: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl ReportedBytes {
+    pub(super) fn new(total: &Arc<AtomicU64>) -> Self {
+        Self { total: Arc::clone(total), bytes: 0 }
+    }
+
+    pub(super) fn set(&mut self, bytes: u64) {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        match bytes.checked_sub(before) {
+            Some(more) => self.total.fetch_add(more, Ordering::Relaxed),
+            None => self.total.fetch_sub(before - bytes, Ordering::Relaxed),
+        };
+    }
+}
+
+impl Drop for ReportedBytes {
+    fn drop(&mut self) {
+        self.set(0);
+    }
 }
 
 impl Collector for ArchiveMetrics {

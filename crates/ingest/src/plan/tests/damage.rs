@@ -78,7 +78,7 @@ fn a_log_with_a_damaged_body_is_replaced() {
 }
 
 /// Reads the extent after an append without a reply, until the plan does something else, or the time ends.
-fn ask_tail(plan: &mut Plan, last: u64, from: Duration, until: Duration) -> Option<Action> {
+fn request_tail(plan: &mut Plan, last: u64, from: Duration, until: Duration) -> Option<Action> {
     let mut elapsed = from;
     while elapsed < until {
         let now = Now { elapsed, unix_ms: 2 };
@@ -115,8 +115,8 @@ fn a_log_is_replaced_after_it_was_shorter_for_two_leases() {
             };
             plan.handle(Input::Done(Outcome::Appended(appended)), NOW);
         }
-        let outcome = ask_tail(&mut plan, 1, Duration::ZERO, until);
-        outcome.or_else(|| ask_tail(&mut plan, then, until, until + LEASE))
+        let outcome = request_tail(&mut plan, 1, Duration::ZERO, until);
+        outcome.or_else(|| request_tail(&mut plan, then, until, until + LEASE))
     };
     let position = 1 + number_messages(&generation_with(&content(1, false))).len() as u64 - 1;
     let append = shorter(LEASE, position);

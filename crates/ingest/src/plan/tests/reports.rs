@@ -1,10 +1,13 @@
-//! Damages that replicas report, or that the leader finds: appends continue, and one snapshot is needed.
+//! Damages that replicas report: appends continue, and one snapshot is needed.
+
+mod differences;
+mod own_damages;
 
 use chain_solana::wire::{TermRecord, encode_term};
 
 use super::*;
 use crate::model::report::fault_report;
-use crate::plan::{BlockDifference, CheckedReport, KnownSnapshot, ReportOutcome};
+use crate::plan::{CheckedReport, KnownSnapshot, ReportOutcome};
 use crate::scan::ScanResult;
 
 /// A report of a replica that got past a message.
@@ -206,136 +209,6 @@ fn a_former_leader_lists_snapshots_before_it_writes_one() {
     assert_eq!(plan.needed_snapshot(), None);
 }
 
-/// The block of slot 1 as another ingester has it: with another bank hash.
-fn other_block() -> EncodedBlock {
-    let block = chain_solana::Block {
-        blockhash: key(1, false).blockhash,
-        previous_blockhash: key(0, false).blockhash,
-        bank_hash: Hash::new_from_array([8; 32]),
-        ..empty_block(id(1), id(0))
-    };
-    let source = BlockSource::new(&block, &block_info(1), 1);
-    EncodedBlock::new(&source).expect("a record")
-}
-
-/// Takes over from the ingester of a log, with the blocks up to slot 2.
-fn take_over(plan: &mut Plan, messages: &[LogMessage]) -> Now {
-    follow(plan, messages);
-    for slot in 1..=2 {
-        plan.handle(frozen(slot, Ok(content(slot, false))), NOW);
-    }
-    let later = Now { elapsed: LEASE, unix_ms: 2 };
-    let Action::Append(batch) = plan.next_action(later) else { panic!("it takes over") };
-    plan.handle(Input::Done(Outcome::Appended(Ok(batch.chain.position()))), later);
-    later
-}
-
-#[test]
-fn a_snapshot_after_a_difference_is_of_an_own_block() {
-    let mut plan = plan(usize::MAX);
-    take_over(&mut plan, &generation_with(&other_block()));
-    assert_eq!(plan.counters().state_disagreements, 1);
-    assert_eq!(plan.find_logged_block(&key(1, false)), None);
-    assert!(plan.find_logged_block(&key(2, false)).is_some());
-}
-
-#[test]
-fn a_record_that_differs_from_the_own_block_needs_a_snapshot_behind_it_at_once() {
-    let messages = generation_with(&other_block());
-    let wrong = messages.len() as u64;
-    let mut plan = plan(usize::MAX);
-    let later = take_over(&mut plan, &messages);
-    // A replica that has not read the record does not refuse it.
-    plan.handle(report(0, wrong - 1, "sum", None), later);
-    assert_eq!(count_handled(&plan, ReportOutcome::Chain), 1);
-    assert_eq!(plan.needed_snapshot(), None);
-    plan.handle(report(0, wrong, "bank_hash", None), later);
-    assert_eq!(count_handled(&plan, ReportOutcome::Different), 1);
-    assert_eq!(plan.needed_snapshot(), Some(wrong));
-    // Another one has read further before it has checked the block.
-    let end = position(&plan);
-    plan.handle(report(0, end, "sum", None), later);
-    assert_eq!(count_handled(&plan, ReportOutcome::Different), 2);
-    assert_eq!(plan.needed_snapshot(), Some(end));
-    append_block(&mut plan, 3, later);
-    plan.handle(snapshot(position(&plan)), later);
-    assert_eq!(plan.needed_snapshot(), None);
-    // Replicas get past the record with this snapshot.
-    append_block(&mut plan, 4, later);
-    plan.handle(report(0, position(&plan), "sum", None), later);
-    assert_eq!(count_handled(&plan, ReportOutcome::Different), 2);
-    assert_eq!(plan.needed_snapshot(), None);
-    assert_eq!(plan.counters().generations_opened, 0);
-}
-
-#[test]
-fn a_record_that_is_the_own_block_needs_no_snapshot_at_once() {
-    let mut plan = plan(usize::MAX);
-    let later = take_over(&mut plan, &generation_with(&content(1, false)));
-    plan.handle(report(0, position(&plan), "sum", None), later);
-    assert_eq!(count_handled(&plan, ReportOutcome::Different), 0);
-    assert_eq!(plan.needed_snapshot(), None);
-    assert!(plan.awaits_snapshot());
-}
-
-#[test]
-fn a_leader_with_a_wrong_block_learns_it_from_another_ingester() {
-    // The other ingester follows, and reports the difference once.
-    let mut other = plan(usize::MAX);
-    follow(&mut other, &generation_with(&other_block()));
-    assert_eq!(other.take_difference(), None);
-    other.handle(frozen(1, Ok(content(1, false))), NOW);
-    let difference = other.take_difference().expect("the block differs");
-    assert_eq!(other.take_difference(), None);
-    let found = difference.to_report("test", 1);
-    assert_eq!(FaultReport::from_object(&found.key(), found.to_text().as_bytes()), Some(found));
-
-    let mut plan = leader(3);
-    let wrong = BlockDifference { position: 4, ..difference };
-    let report_of_other = wrong.to_report("test", 1);
-    assert_eq!(report_of_other.sequence, 3);
-    let checked = CheckedReport { report: report_of_other, scan: None };
-    plan.handle(Input::Reported(checked), NOW);
-    assert_eq!(count_handled(&plan, ReportOutcome::Disagreement), 1);
-    // No replica has refused the block.
-    assert_eq!(plan.needed_snapshot(), None);
-    assert!(!plan.awaits_snapshot());
-    plan.handle(report(0, 2, "sum", None), NOW);
-    assert_eq!(count_handled(&plan, ReportOutcome::Different), 0);
-    plan.handle(report(0, 4, "sum", None), NOW);
-    assert_eq!(count_handled(&plan, ReportOutcome::Different), 1);
-    assert_eq!(plan.needed_snapshot(), Some(4));
-}
-
-/// Returns slot and outcome of each report that was handled since the last call.
-fn take_reported(plan: &mut Plan) -> Vec<(Slot, ReportOutcome)> {
-    let notices = plan.take_notices().into_iter();
-    let reported = notices.filter_map(|notice| match notice {
-        Notice::Reported { slot, outcome, .. } => Some((slot, outcome)),
-        _ => None,
-    });
-    reported.collect()
-}
-
-#[test]
-fn the_slot_of_a_block_that_differs_is_named_with_the_report() {
-    let messages = generation_with(&other_block());
-    let wrong = messages.len() as u64;
-    let mut plan = plan(usize::MAX);
-    let later = take_over(&mut plan, &messages);
-    plan.handle(report(0, wrong, "bank_hash", None), later);
-    assert_eq!(take_reported(&mut plan), [(1, ReportOutcome::Different)]);
-
-    let mut plan = leader(3);
-    let name = BlockName { slot: 2, number: 3 };
-    let difference = BlockDifference { generation: 0, position: 4, name };
-    let checked = CheckedReport { report: difference.to_report("test", 1), scan: None };
-    plan.handle(Input::Reported(checked), NOW);
-    plan.handle(report(0, 4, "sum", None), NOW);
-    let expected = [(2, ReportOutcome::Disagreement), (2, ReportOutcome::Different)];
-    assert_eq!(take_reported(&mut plan), expected);
-}
-
 #[test]
 fn a_report_from_before_a_known_snapshot_needs_no_other_one() {
     let mut plan = leader(3);
@@ -396,91 +269,4 @@ fn thousands_of_reports_do_not_delay_an_append() {
         append_block(&mut plan, slot, NOW);
     }
     assert_eq!(plan.counters().generations_opened, 1);
-}
-
-/// The messages of a batch as the log stores them, with a damage of the last one.
-fn store_damaged(after: u64, messages: &[LogMessage]) -> Vec<StoredMessage> {
-    let mut stored = number_messages(messages);
-    stored.iter_mut().for_each(|message| message.sequence += after);
-    let last = stored.last_mut().expect("a batch has messages");
-    let mut payload = last.payload.to_vec();
-    payload[0] ^= 1;
-    last.payload = payload.into();
-    stored
-}
-
-#[test]
-fn a_leader_continues_behind_a_damage_of_its_own_record() {
-    let mut plan = plan(usize::MAX);
-    lead(&mut plan);
-    plan.handle(frozen(1, Ok(content(1, false))), NOW);
-    let Action::Append(batch) = plan.next_action(NOW) else { panic!("it appends") };
-    let last = batch.chain.position();
-    plan.handle(Input::Done(Outcome::Appended(Ok(last))), NOW);
-    let stored = store_damaged(batch.after, &batch.messages);
-    let mut elapsed = Duration::ZERO;
-    for _ in 0..100 {
-        let now = Now { elapsed, unix_ms: 2 };
-        stored.iter().for_each(|it| plan.handle(Input::Message(it.clone()), now));
-        match plan.next_action(now) {
-            Action::Read(after) => {
-                plan.handle(Input::Done(Outcome::ReaderOpened(Ok(()))), now);
-                if after == last {
-                    assert_eq!(plan.needed_snapshot(), Some(last));
-                    assert_eq!(plan.counters().passed_damages, 1);
-                    return append_block(&mut plan, 2, now);
-                }
-                assert_eq!(after, batch.after, "it reads the damaged record again");
-            }
-            Action::FindGeneration => {
-                plan.handle(Input::Done(Outcome::GenerationFound(Ok(Some(0)))), now);
-            }
-            Action::Wait(until) => elapsed = until.expect("a time"),
-            other => panic!("{other:?}"),
-        }
-    }
-    panic!("the damage is not passed over");
-}
-
-#[test]
-fn a_log_that_stores_only_damaged_records_gets_a_new_generation() {
-    let mut plan = plan(usize::MAX);
-    lead(&mut plan);
-    let mut stored: Vec<StoredMessage> = Vec::new();
-    let mut elapsed = Duration::ZERO;
-    let mut slot = 0;
-    for _ in 0..1_000 {
-        let now = Now { elapsed, unix_ms: 2 };
-        let mut read_after = u64::MAX;
-        let outcome = match plan.next_action(now) {
-            Action::Read(after) => {
-                read_after = after;
-                Outcome::ReaderOpened(Ok(()))
-            }
-            Action::Append(batch) => {
-                stored.extend(store_damaged(batch.after, &batch.messages));
-                read_after = batch.after;
-                Outcome::Appended(Ok(batch.chain.position()))
-            }
-            Action::FindGeneration => Outcome::GenerationFound(Ok(Some(0))),
-            Action::RetainView => {
-                assert_eq!(plan.counters().passed_damages, 3);
-                return;
-            }
-            Action::Wait(until) => {
-                elapsed = until.expect("a time");
-                if slot < 40 {
-                    slot += 1;
-                    plan.handle(frozen(slot, Ok(content(slot, false))), now);
-                }
-                continue;
-            }
-            other => panic!("{other:?}"),
-        };
-        plan.handle(Input::Done(outcome), now);
-        let read: Vec<StoredMessage> =
-            stored.iter().filter(|it| it.sequence > read_after).cloned().collect();
-        read.into_iter().for_each(|message| plan.handle(Input::Message(message), now));
-    }
-    panic!("no generation is opened");
 }
