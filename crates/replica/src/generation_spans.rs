@@ -112,16 +112,14 @@ impl GenerationSpans {
                     }
                 }
             }
-            let last = tail.last;
-            let (left_at, end_slot) = (None, None);
             spans.push(GenerationSpan {
                 generation,
                 log,
                 after,
-                last,
+                last: tail.last,
                 start_slot,
-                left_at,
-                end_slot,
+                left_at: None,
+                end_slot: None,
             });
             // Generations before one that has lost its oldest messages have lost all of theirs.
             if is_incomplete || tail.first > 1 {

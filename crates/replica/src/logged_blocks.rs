@@ -122,14 +122,16 @@ impl LoggedBlocks {
     ) -> Result<Option<Self>, LogError> {
         let found = GenerationSpans::find(space, depot, cluster, from).await?;
         let Some(spans) = found else { return Ok(None) };
-        let GenerationSpan { log, after, last, .. } = spans.open_span();
-        let (log, after, end) = (Arc::clone(log), *after, *last);
-        let reader = log.read(after).await?;
+        let span = spans.open_span();
+        let log = Arc::clone(&span.log);
+        let at = span.after;
+        let end = span.last;
+        let reader = log.read(at).await?;
         Ok(Some(Self {
             log,
             reader,
             records: None,
-            at: after,
+            at,
             end,
             // A log may be cut within a record.
             is_skipping: true,
@@ -169,12 +171,12 @@ impl LoggedBlocks {
             let is_open = match self.gap_end {
                 // The span does not have the missing blocks.
                 Some(gap_end) if !self.accepts_gap => {
-                    if !self.spans.open_continuing(self.reached()) {
+                    if !self.spans.open_continuing(self.reached_slot()) {
                         self.accept_gap(gap_end);
                     }
                     true
                 }
-                _ => self.spans.open_later(self.reached()),
+                _ => self.spans.open_later(self.reached_slot()),
             };
             if !is_open {
                 self.is_incomplete |= self.is_cut;
@@ -185,7 +187,7 @@ impl LoggedBlocks {
     }
 
     /// Returns the slot up to which all blocks were returned, or none is needed.
-    fn reached(&self) -> Slot {
+    fn reached_slot(&self) -> Slot {
         self.last.map_or_else(|| self.from.saturating_sub(1), |last| last.slot)
     }
 
@@ -207,7 +209,7 @@ impl LoggedBlocks {
                 let here = GapEnd { slot, span };
                 let gap_end = self.gap_end.filter(|other| other.slot <= slot).unwrap_or(here);
                 self.gap_end = Some(gap_end);
-                let is_open = self.spans.open_continuing(self.reached());
+                let is_open = self.spans.open_continuing(self.reached_slot());
                 if !is_open {
                     self.accept_gap(gap_end);
                 }

@@ -27,7 +27,7 @@ use yellowstone_grpc_proto::geyser::{
     SubscribeRequestFilterSlots, SubscribeUpdate,
 };
 
-use crate::follower::wait_until_healthy;
+use crate::follower::{HEALTHY_TIMEOUT, wait_until_healthy};
 use crate::node::{HYDRANT, start_node};
 use crate::observability::metrics;
 use crate::world::wait_until;
@@ -234,10 +234,14 @@ fn check_served(node: &Node, runtime: &Runtime) -> Result<()> {
     for (method, params) in [("getSlot", json!([])), ("getBalance", json!([CLOCK]))] {
         call(node, method, params).context(method)?;
     }
-    for path in STATE_PATHS.into_iter().chain(["/ready"]) {
+    for path in STATE_PATHS {
         let (status, body) = get(node, path)?;
         ensure!(status == 200, "{path}: {status} {body}");
     }
+    // It is 503 while the follower falls behind for a moment.
+    wait_until("/ready to be 200", HEALTHY_TIMEOUT, || {
+        Ok((get(node, "/ready")?.0 == 200).then_some(()))
+    })?;
     for level in LEVELS {
         for error in runtime.block_on(unary_errors(node, level))? {
             ensure!(error.is_none(), "{level:?}: {error:?}");

@@ -13,7 +13,7 @@ use crate::node::{HYDRANT, start_node};
 use crate::world::wait_until;
 
 /// Time limit of a follower to reach the tip of its ledger.
-const HEALTHY_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const HEALTHY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A ledger, and a node that follows it. The follower ends first.
 pub(crate) struct FollowedDev {
