@@ -75,7 +75,6 @@ fn measure(run: &Measurement<'_>, rows: &mut Rows, seconds: &mut Rows) -> Result
     let node = start_node(run.fixture, &["--cache-bytes-max", CACHE_BYTES])?;
     let constant = ConstantServer::start()?;
     let target = target(&node);
-    let mut client = JsonRpcClient::open(node.rpc)?;
     // Once to warm up, and once for the rate.
     let mut rate = 0.0;
     for _ in 0..2 {
@@ -86,6 +85,8 @@ fn measure(run: &Measurement<'_>, rows: &mut Rows, seconds: &mut Rows) -> Result
     let count = ((rate * requested * RESERVE) as usize).max(run.size.submission_probe);
     let transfers = Transfers::sign(target, run, count)?;
     let sent = transfers.send(target)?;
+    // A connection that was idle during the load would be closed.
+    let mut client = JsonRpcClient::open(node.rpc)?;
     let executed = transfers.count_executed(&mut client, sent.stats[0].counts.ok)?;
     let ceiling = measure_ceiling(run, &transfers, &constant)?;
     constant.end()?;
