@@ -253,8 +253,9 @@ fn record(root: &Path, benchmark: &str, section: &str) -> Result<()> {
 fn section(provenance: &str, thresholds: &[Threshold], lines: &[String]) -> String {
     let table =
         if thresholds.is_empty() { String::new() } else { format!("{}\n", table(thresholds)) };
-    let printed: Vec<&str> =
-        lines.iter().map(String::as_str).filter(|line| !Threshold::is_line(line)).collect();
+    // A text block shows no images. They are in the page of the benchmark's own directory.
+    let is_text = |line: &&str| !Threshold::is_line(line) && !line.starts_with("![");
+    let printed: Vec<&str> = lines.iter().map(String::as_str).filter(is_text).collect();
     format!("{provenance}\n\n{table}```text\n{}\n```\n", printed.join("\n").trim_end())
 }
 
@@ -305,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_section_has_the_table_and_the_other_lines() {
-        let printed = lines("rounds\nbar a 3 ms <= 2\n  of 1 s\n");
+        let printed = lines("rounds\nbar a 3 ms <= 2\n![Rounds](rounds.svg)\n  of 1 s\n");
         let thresholds = parse_thresholds(&printed).unwrap();
         assert_eq!(
             section("Commit 1 of 2.", &thresholds, &printed),
