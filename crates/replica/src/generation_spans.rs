@@ -23,7 +23,7 @@ pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of snapshots before the first block whose manifests are tried.
 const MANIFESTS_MAX: usize = 4;
 /// Number of generations that are opened because of missing blocks. Each is read from its start, so a log that lacks
-/// blocks in many places would be read again and again.
+/// blocks in many places would be read many times.
 const SWITCHES_MAX: usize = 32;
 
 /// The messages of a generation that may have needed blocks.
@@ -54,7 +54,7 @@ impl GenerationSpan {
     }
 }
 
-/// The spans of a log, one of which is open.
+/// The spans of a log. One of them is open.
 pub(crate) struct GenerationSpans {
     /// The oldest one first.
     spans: Vec<GenerationSpan>,

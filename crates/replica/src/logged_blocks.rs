@@ -93,7 +93,7 @@ enum SpanEnd {
     Incomplete,
 }
 
-/// How a block continues the last one.
+/// The relation of a block to the last one.
 enum Succession {
     /// It is the next one.
     Next,
@@ -186,7 +186,7 @@ impl LoggedBlocks {
         }
     }
 
-    /// Returns the slot up to which all blocks were returned, or none is needed.
+    /// Returns the slot of the last returned block, or the one before the first needed slot.
     fn reached_slot(&self) -> Slot {
         self.last.map_or_else(|| self.from.saturating_sub(1), |last| last.slot)
     }
@@ -226,7 +226,7 @@ impl LoggedBlocks {
         Ok(true)
     }
 
-    /// Returns how a block continues the last one. It does not matter whether blocks before the needed ones are missing.
+    /// Returns the relation of a block to the last one. A gap among blocks before the first needed slot is ignored.
     fn compare(&self, next: &Block) -> Succession {
         let is_needed = next.parent.slot >= self.from;
         match self.last {

@@ -60,7 +60,7 @@ impl ResponseBuilder {
         let prefix = match codec {
             // It is a part of the chunks.
             Codec::Plain => prefix,
-            // It must not keep the plain bytes in memory.
+            // A slice would retain the plain bytes.
             Codec::Gzip(..) | Codec::Zstd(_) => Bytes::copy_from_slice(&prefix),
         };
         let chunks = Vec::new();
