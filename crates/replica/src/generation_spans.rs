@@ -4,7 +4,7 @@
 //! [`GenerationSpan`] to be read. The first one is of the newest generation that continues from a block before the
 //! slot, or else of the oldest one. A later generation follows at its end. If a block is missing, the others are tried.
 //! Bounds: those of the list of generations (`newest_generations`), and [`SWITCHES_MAX`].
-//! Not here: the messages (`logged_blocks`).
+//! Not here: the messages (`span_reader`), the blocks that are missing (`logged_blocks`).
 
 use std::error::Error;
 use std::sync::Arc;

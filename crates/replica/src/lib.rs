@@ -36,6 +36,7 @@ mod snapshot_bank;
 mod snapshot_cache;
 mod snapshot_task;
 mod snapshots;
+mod span_reader;
 mod status;
 mod stuck_time;
 mod unrooted_blocks;

@@ -2,7 +2,7 @@
 //!
 //! In: blocks by the numbers of their records. Out: the chain up to a new root, the oldest block first.
 //! Bounds: [`UNROOTED_BYTES_MAX`].
-//! Not here: the records (`logged_blocks`).
+//! Not here: the records (`span_reader`).
 
 use std::collections::BTreeMap;
 

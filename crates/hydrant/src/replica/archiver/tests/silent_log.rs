@@ -177,6 +177,19 @@ async fn a_silent_log_is_read_a_few_times_before_a_hole_is_recorded() {
 }
 
 #[tokio::test]
+async fn a_log_that_does_not_open_is_waited_for_up_to_a_limit() {
+    let stores = start_archive().await;
+    let late = ledger(1_251..=1_450);
+    let last = AtomicU64::new(9);
+    let log = Arc::new(CutLog { last, is_unresponsive: true, ..CutLog::default() });
+    let archiver = create_archiver(&stores, &late, &log);
+    tokio::time::pause();
+    archiver.archive_once(&mut None).await.expect("a store");
+    assert_eq!(log.reads(), 1);
+    assert!(stores.holes().await.is_empty());
+}
+
+#[tokio::test]
 async fn a_log_without_messages_is_not_read_again_for_a_gap() {
     let stores = start_archive().await;
     let late = ledger(1_251..=1_450);
