@@ -3,6 +3,9 @@
 //! In: the newest generations with their first records, the snapshots of the store, and the ends of reads. Out: the
 //! [`GenerationSpan`] to be read. The first one is of the newest generation that continues from a block before the
 //! slot, or else of the oldest one. A later generation follows at its end. If a block is missing, the others are tried.
+//! Behaviour on damage: a generation that cannot be opened does not hide the ones before it, nor does one that has lost
+//! its oldest messages: limits by bytes shorten the newest generation while the ones before it are whole. A generation
+//! with a damaged end is read up to the damage.
 //! Bounds: those of the list of generations (`newest_generations`), and [`SWITCHES_MAX`].
 //! Not here: the messages (`span_reader`), the blocks that are missing (`logged_blocks`).
 
@@ -32,7 +35,8 @@ pub(crate) struct GenerationSpan {
     pub(crate) log: Arc<dyn Log>,
     /// Sequence before the first message to be read.
     pub(crate) after: u64,
-    /// Sequence of the last message to be read: the end of the generation when it was opened.
+    /// Sequence of the last message to be read: the end of the generation when it was opened. The largest number if the
+    /// end is damaged.
     pub(crate) last: u64,
     /// The slot of the block that the span continues from. `None` if it is not known.
     start_slot: Option<Slot>,
@@ -90,13 +94,17 @@ impl GenerationSpans {
                 Err(err) => {
                     is_incomplete = true;
                     tracing::warn!(err = &err as &dyn Error, "cannot open an older generation");
-                    break;
+                    continue;
                 }
             };
             let OpenGeneration { generation, log, tail } = opened;
-            let Some(tail) = tail.filter(|tail| tail.first <= tail.last) else { continue };
+            let tail = tail.unwrap_or(Tail { first: 1, last: u64::MAX });
+            if tail.first > tail.last {
+                continue;
+            }
             let mut after = tail.first.saturating_sub(1);
             let mut start_slot = None;
+            let mut is_silent = false;
             if let Some(start) = find_snapshot(depot, &snapshots, generation, &tail).await {
                 // Messages after the snapshot may have been removed.
                 start_slot = (start.position >= after).then_some(start.slot);
@@ -107,6 +115,7 @@ impl GenerationSpans {
                     Err(FirstRecordError::Log(err)) if spans.is_empty() => return Err(err),
                     Err(err) => {
                         is_incomplete = true;
+                        is_silent = matches!(err, FirstRecordError::Silent);
                         let err = &err as &dyn Error;
                         tracing::warn!(generation, err, "cannot read the start of a generation");
                     }
@@ -121,8 +130,8 @@ impl GenerationSpans {
                 left_at: None,
                 end_slot: None,
             });
-            // Generations before one that has lost its oldest messages have lost all of theirs.
-            if is_incomplete || tail.first > 1 {
+            // The ones before it would take as long.
+            if is_silent {
                 break;
             }
         }

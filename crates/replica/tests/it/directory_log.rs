@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use replica::{Replica, ReplicaConfig};
+use replica::{LoggedBlocks, Replica, ReplicaConfig};
 use replicated_log::{LogConfig, LogMessage, LogSpace, MessageKind, StoredMessage, open_log_space};
 
+use crate::logged_blocks::{LEVEL_MIN, check_final_blocks, final_blocks, read_open_blocks};
 use crate::rig::{config, start};
-use crate::source_chain::SourceChain;
+use crate::source_chain::{FIRST_SLOT, SourceChain};
 use crate::source_log::{CLUSTER, SourceLog};
 
 async fn open(dir: &Path) -> Arc<dyn LogSpace> {
@@ -69,6 +70,14 @@ fn find_batch(dir: &Path, sequence: u64) -> PathBuf {
     found.expect("a batch").1
 }
 
+/// Flips a bit in the middle of a batch.
+fn flip_middle(path: &Path) {
+    let mut bytes = std::fs::read(path).expect("a batch");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(path, bytes).expect("a batch");
+}
+
 /// A replica meets a batch that was changed, and jumps to a snapshot after it.
 async fn check_jump(seed: u64, names: &[&str], change: impl Fn(&Path)) {
     let dir = tempfile::tempdir().expect("a directory");
@@ -100,17 +109,30 @@ async fn check_jump(seed: u64, names: &[&str], change: impl Fn(&Path)) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flipped_batch_is_damage_and_ends_with_a_jump() {
-    check_jump(50, &["damaged"], |path| {
-        let mut bytes = std::fs::read(path).expect("a batch");
-        let middle = bytes.len() / 2;
-        bytes[middle] ^= 1;
-        std::fs::write(path, bytes).expect("a batch");
-    })
-    .await;
+    check_jump(50, &["damaged"], flip_middle).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_batch_is_missing_and_ends_with_a_jump() {
     let delete = |path: &Path| std::fs::remove_file(path).expect("a batch");
     check_jump(51, &["missing"], delete).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn final_blocks_before_a_damaged_end_are_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut chain = SourceChain::new(52);
+    let mut log = SourceLog::new(&chain).await;
+    extend(&mut chain, &mut log, 20).await;
+    copy_generation(&log, &*open(dir.path()).await).await;
+    // The marks after the newest block.
+    flip_middle(&find_batch(dir.path(), log.sequence));
+    let space = open(dir.path()).await;
+    let from = FIRST_SLOT + 1;
+    let opened = LoggedBlocks::open(&*space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
+    let mut logged = opened.expect("a directory").expect("it has blocks");
+    let blocks = read_open_blocks(&mut logged).await;
+    let finals = final_blocks(&chain);
+    check_final_blocks(&blocks, &chain, &finals[..finals.len() - 1]);
+    assert!(logged.is_incomplete());
 }

@@ -16,7 +16,14 @@ pub(crate) const LEVEL_MIN: Option<VerificationLevel> = Some(VerificationLevel::
 /// Reads all final blocks of a log for an archive that needs the blocks from a slot on.
 pub(crate) async fn read_blocks(log: &SourceLog, from: Slot) -> Vec<Block> {
     let opened = LoggedBlocks::open(&log.space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
-    let Some(mut logged) = opened.expect("a log in memory") else { return Vec::new() };
+    match opened.expect("a log in memory") {
+        Some(mut logged) => read_open_blocks(&mut logged).await,
+        None => Vec::new(),
+    }
+}
+
+/// Reads all further blocks of a log.
+pub(crate) async fn read_open_blocks(logged: &mut LoggedBlocks) -> Vec<Block> {
     let mut blocks = Vec::new();
     while let Some(block) = logged.next_block().await.expect("a log in memory") {
         blocks.push(block);

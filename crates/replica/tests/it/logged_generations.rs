@@ -230,6 +230,27 @@ async fn a_generation_that_ends_early_or_is_refused_does_not_hide_the_one_before
     }
 }
 
+#[tokio::test]
+async fn a_generation_that_lost_its_oldest_messages_does_not_hide_the_one_before() {
+    for is_lost in [false, true] {
+        let (mut chain, mut log) = start_log(20, 30).await;
+        let start = chain.root;
+        open_from(&chain, &mut log, start).await;
+        extend(&mut chain, &mut log, 10).await;
+        let removed = if is_lost { start } else { chain.root };
+        extend(&mut chain, &mut log, 10).await;
+        if is_lost {
+            // Its start is unknown then.
+            log.space.lose_message(log.generation, 1);
+        } else {
+            let sequence = log.positions[&removed].sequence;
+            log.space.truncate_generation(log.generation, sequence + 1);
+        }
+        let expected = select_outside(final_blocks(&chain), start, removed + 1);
+        check_final_blocks(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &expected);
+    }
+}
+
 /// A log with a generation that cannot be opened.
 struct FailingSpace<'a> {
     space: &'a MemoryLogSpace,
