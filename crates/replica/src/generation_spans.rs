@@ -2,7 +2,8 @@
 //!
 //! In: the newest generations with their first records, the snapshots of the store, and the ends of reads. Out: the
 //! [`GenerationSpan`] to be read. The first one is of the newest generation that continues from a block before the
-//! slot, or else of the oldest one. A later generation follows at its end. If a block is missing, the others are tried.
+//! slot, or else of the oldest one. A later generation follows at its end, or else an earlier one that may be longer.
+//! If a block is missing, the others are tried.
 //! Behaviour on damage: a generation that cannot be opened does not hide the ones before it, nor does one that has lost
 //! its oldest messages: limits by bytes shorten the newest generation while the ones before it are whole. A generation
 //! with a damaged end is read up to the damage.
@@ -26,7 +27,7 @@ pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of snapshots before the first block whose manifests are tried.
 const MANIFESTS_MAX: usize = 4;
 /// Number of generations that are opened because of missing blocks. Each is read from its start, so a log that lacks
-/// blocks in many places would be read many times.
+/// blocks in many places would be read many times. At the bound the read is incomplete.
 const SWITCHES_MAX: usize = 32;
 
 /// The messages of a generation that may have needed blocks.
@@ -44,6 +45,8 @@ pub(crate) struct GenerationSpan {
     left_at: Option<Slot>,
     /// The slot of the last final block, once the span was read to its end.
     end_slot: Option<Slot>,
+    /// Whether the span could not be read to its end.
+    is_cut: bool,
 }
 
 impl GenerationSpan {
@@ -56,6 +59,12 @@ impl GenerationSpan {
     fn may_follow(&self, reached: Slot) -> bool {
         self.left_at != Some(reached) && self.end_slot.is_none_or(|end| end > reached)
     }
+
+    /// Whether the span starts before the block of the slot `gap_end`, may have a block after `reached`, and was not
+    /// read for the next one.
+    fn may_shorten_gap(&self, reached: Slot, gap_end: Slot) -> bool {
+        self.start_slot.is_some_and(|start| start < gap_end) && self.may_follow(reached)
+    }
 }
 
 /// The spans of a log. One of them is open.
@@ -64,7 +73,8 @@ pub(crate) struct GenerationSpans {
     spans: Vec<GenerationSpan>,
     open: usize,
     switches: usize,
-    /// Whether a generation may exist that is not in the list, because it could not be read.
+    /// Whether a generation may exist that is not in the list, because it could not be read, or one was not opened at
+    /// the bound.
     is_incomplete: bool,
 }
 
@@ -129,6 +139,7 @@ impl GenerationSpans {
                 start_slot,
                 left_at: None,
                 end_slot: None,
+                is_cut: false,
             });
             // The ones before it would take as long.
             if is_silent {
@@ -151,9 +162,16 @@ impl GenerationSpans {
         self.open
     }
 
-    /// Whether a generation that may exist could not be read.
+    /// Whether a generation that may exist could not be read. Opening the log again may return more blocks.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.is_incomplete
+    }
+
+    /// Whether the newest span was read to its end, and has no block after `reached` yet. An opener that is behind
+    /// lists blocks that older generations lack.
+    pub(crate) fn may_grow(&self, reached: Slot) -> bool {
+        let newest = self.spans.last();
+        newest.and_then(|newest| newest.end_slot).is_some_and(|end| end <= reached)
     }
 
     /// Notes that the open span was read to its end. `end_slot` is the slot of its last final block.
@@ -161,29 +179,55 @@ impl GenerationSpans {
         self.spans[self.open].end_slot = Some(end_slot);
     }
 
-    /// Opens a span that may have the block after `reached`, which the open one lacks: a later one, the oldest of them
-    /// first, or else an earlier one. Returns whether there is one.
-    pub(crate) fn open_continuing(&mut self, reached: Slot) -> bool {
-        self.spans[self.open].left_at = Some(reached);
-        if self.switches >= SWITCHES_MAX {
-            return false;
-        }
-        let mut others = (self.open + 1..self.spans.len()).chain((0..self.open).rev());
-        let found = others.find(|index| self.spans[*index].may_continue(reached));
-        self.switches += usize::from(found.is_some());
-        self.open = found.unwrap_or(self.open);
-        found.is_some()
+    /// Notes that the open span could not be read to its end.
+    pub(crate) fn note_cut(&mut self) {
+        self.spans[self.open].is_cut = true;
     }
 
-    /// Opens the later span that follows the end of the open one at the block `reached`. Returns whether there is one.
-    pub(crate) fn open_later(&mut self, reached: Slot) -> bool {
+    /// Opens a span that may have the block after `reached`, which the open one lacks, or else one that may have
+    /// another block before `gap_end`, the oldest known one. Later spans come first, the oldest of them before the
+    /// others. Returns whether there is one.
+    pub(crate) fn open_for_gap(&mut self, reached: Slot, gap_end: Slot) -> bool {
+        self.spans[self.open].left_at = Some(reached);
+        let continuing = self.find_other(|span| span.may_continue(reached));
+        let found =
+            continuing.or_else(|| self.find_other(|span| span.may_shorten_gap(reached, gap_end)));
+        self.switch_span(found)
+    }
+
+    /// Opens the later span that follows the end of the open one at the block `reached`, or else an earlier one that
+    /// may be longer. Returns whether there is one.
+    pub(crate) fn open_after_end(&mut self, reached: Slot) -> bool {
         self.spans[self.open].left_at = Some(reached);
         let mut later = self.open + 1..self.spans.len();
         let continuing = later.clone().find(|index| self.spans[*index].may_continue(reached));
         let next =
             continuing.or_else(|| later.find(|index| self.spans[*index].may_follow(reached)));
-        self.open = next.unwrap_or(self.open);
-        next.is_some()
+        if let Some(index) = next {
+            self.open = index;
+            return true;
+        }
+        let may_be_longer = |span: &GenerationSpan| !span.is_cut && span.may_continue(reached);
+        let earlier = (0..self.open).rev().find(|index| may_be_longer(&self.spans[*index]));
+        self.switch_span(earlier)
+    }
+
+    /// Finds a span besides the open one: a later one, the oldest of them first, or else an earlier one.
+    fn find_other(&self, may_have_block: impl Fn(&GenerationSpan) -> bool) -> Option<usize> {
+        let mut others = (self.open + 1..self.spans.len()).chain((0..self.open).rev());
+        others.find(|index| may_have_block(&self.spans[*index]))
+    }
+
+    /// Opens a span that was found for missing blocks. Returns whether it is open.
+    fn switch_span(&mut self, found: Option<usize>) -> bool {
+        let Some(index) = found else { return false };
+        if self.switches >= SWITCHES_MAX {
+            self.is_incomplete = true;
+            return false;
+        }
+        self.switches += 1;
+        self.open = index;
+        true
     }
 
     /// Opens a span again.

@@ -4,10 +4,12 @@
 //! their order, each slot once, up to the message that was the log's last one at the start.
 //! Invariant: that of `span_reader`, and each block follows the one before it, or blocks between them are missing.
 //! Behaviour on damage: a block whose parent is not the block before it is passed over. If a block is missing, all
-//! generations that may have it are tried. If none has it, the oldest block after the gap follows. The caller finds out
-//! from the parents of blocks that some are missing.
+//! generations that may have it are tried. If none has it, the oldest block after the gap follows. A generation that
+//! cannot be read is one that lacks the block. The caller finds out from the parents of blocks that some are missing.
 //! Bounds: those of `span_reader`: one generation is read at a time.
 //! Not here: the ledger that follows the log (`log_follower`), the archive (`cluster_snapshot`).
+
+use std::error::Error;
 
 use chain_solana::Block;
 use depot::Depot;
@@ -34,7 +36,10 @@ pub struct LoggedBlocks {
     gap_end: Option<GapEnd>,
     /// Whether a span could not be read to its end, and no block followed in another one.
     is_cut: bool,
+    /// The error of such a span.
+    failure: Option<LogError>,
     is_incomplete: bool,
+    may_grow: bool,
     /// Whether a block of another chain was skipped.
     has_other_chain: bool,
 }
@@ -92,7 +97,9 @@ impl LoggedBlocks {
             last: None,
             gap_end: None,
             is_cut: false,
+            failure: None,
             is_incomplete: false,
+            may_grow: false,
             has_other_chain: false,
         }))
     }
@@ -101,20 +108,28 @@ impl LoggedBlocks {
     ///
     /// # Errors
     ///
-    /// The log cannot be reached.
+    /// A generation cannot be reached, and no other one has the next block. The next call tries it again.
     pub async fn next_block(&mut self) -> Result<Option<Block>, LogError> {
         loop {
-            if let Some(block) = self.reader.next_block().await? {
-                if self.accept_block(&block) {
-                    return Ok(Some(block));
+            let failure = match self.reader.next_block().await {
+                Ok(Some(block)) => {
+                    if self.accept_block(&block) {
+                        return Ok(Some(block));
+                    }
+                    continue;
                 }
+                Ok(None) => None,
+                Err(err) => Some(err),
+            };
+            self.end_span(failure);
+            if self.open_next_span() {
                 continue;
             }
-            self.end_span();
-            if !self.open_next_span() {
-                self.is_incomplete |= self.is_cut;
-                return Ok(None);
+            if let Some(err) = self.failure.take() {
+                return Err(err);
             }
+            self.is_incomplete |= self.is_cut;
+            return Ok(None);
         }
     }
 
@@ -122,6 +137,11 @@ impl LoggedBlocks {
     /// log again may return more blocks.
     pub fn is_incomplete(&self) -> bool {
         self.is_incomplete || self.spans.is_incomplete()
+    }
+
+    /// Whether blocks were missing that the newest generation may still get: it ends before them.
+    pub fn may_grow(&self) -> bool {
+        self.may_grow
     }
 
     /// Estimates the bytes of the blocks in memory.
@@ -151,10 +171,12 @@ impl LoggedBlocks {
                     return false;
                 }
                 self.is_incomplete |= self.is_cut;
+                self.may_grow |= self.spans.may_grow(self.reached_slot());
             }
         }
         self.gap_end = None;
         self.is_cut = false;
+        self.failure = None;
         self.last = Some(LastBlock { slot, blockhash: block.blockhash });
         true
     }
@@ -195,19 +217,26 @@ impl LoggedBlocks {
     /// Opens a span that may have the blocks before the end of a gap. If there is none, the block at its end is
     /// accepted, and its span is opened.
     fn open_for_gap(&mut self, gap_end: GapEnd) {
-        let is_open = self.spans.open_continuing(self.reached_slot());
+        let is_open = self.spans.open_for_gap(self.reached_slot(), gap_end.slot);
         self.gap_end = Some(GapEnd { is_accepted: !is_open, ..gap_end });
         if !is_open {
             self.spans.reopen(gap_end.span);
         }
     }
 
-    /// Notes the end of the open span.
-    fn end_span(&mut self) {
-        if self.reader.is_cut() {
+    /// Notes the end of the open span, or the error that it ended with.
+    fn end_span(&mut self, failure: Option<LogError>) {
+        let is_cut = failure.is_some() || self.reader.is_cut();
+        if is_cut {
             self.is_cut = true;
+            self.spans.note_cut();
         } else {
             self.spans.note_end(self.reader.last_slot());
+        }
+        if let Some(err) = failure {
+            let generation = self.spans.open_span().generation;
+            tracing::warn!(generation, err = &err as &dyn Error, "cannot read a generation");
+            self.failure.get_or_insert(err);
         }
         self.reader.report_undecodable();
     }
@@ -218,7 +247,7 @@ impl LoggedBlocks {
         if let Some(gap_end) = missing {
             // The open span does not have the missing blocks.
             self.open_for_gap(gap_end);
-        } else if !self.spans.open_later(self.reached_slot()) {
+        } else if !self.spans.open_after_end(self.reached_slot()) {
             return false;
         }
         self.read_open_span();

@@ -8,10 +8,12 @@ use chain_solana::wire::{BlockName, RecordDigest};
 use futures_util::future::BoxFuture;
 use ledger::Slot;
 use replica::{LoggedBlocks, find_newest_generation};
-use replicated_log::memory::MemoryLogSpace;
-use replicated_log::{Log, LogError, LogSpace};
+use replicated_log::memory::{Faults, MemoryLogSpace, ReadFaults};
+use replicated_log::{AppendError, Log, LogError, LogMessage, LogReader, LogSpace, Tail};
 
-use crate::logged_blocks::{LEVEL_MIN, check_final_blocks, final_blocks, read_blocks};
+use crate::logged_blocks::{
+    LEVEL_MIN, check_final_blocks, final_blocks, read_blocks, read_open_blocks,
+};
 use crate::source_chain::{FIRST_SLOT, SourceChain, Step};
 use crate::source_log::{CLUSTER, RecordPosition, SourceLog};
 
@@ -231,6 +233,28 @@ async fn a_generation_that_ends_early_or_is_refused_does_not_hide_the_one_before
 }
 
 #[tokio::test]
+async fn a_newest_generation_that_ends_early_does_not_hide_the_one_before() {
+    let (chain, mut log) = start_log(18, 40).await;
+    let finals = final_blocks(&chain);
+    open_until(&chain, &mut log, finals[10], finals[15]).await;
+    // The second generation is the newest one that starts before this block.
+    let blocks = read_blocks(&log, find_slot(&chain, finals[12])).await;
+    check_final_blocks(&blocks, &chain, &finals[11..]);
+}
+
+#[tokio::test]
+async fn a_generation_that_starts_within_a_gap_makes_it_shorter() {
+    let (chain, mut log) = start_log(19, 40).await;
+    let finals = final_blocks(&chain);
+    let removed = log.positions[&finals[20]].sequence;
+    open_until(&chain, &mut log, finals[10], finals[15]).await;
+    // The first generation lacks the older blocks.
+    log.space.truncate_generation(1, removed + 1);
+    let expected = [&finals[11..=15], &finals[21..]].concat();
+    check_final_blocks(&read_blocks(&log, FIRST_SLOT + 1).await, &chain, &expected);
+}
+
+#[tokio::test]
 async fn a_generation_that_lost_its_oldest_messages_does_not_hide_the_one_before() {
     for is_lost in [false, true] {
         let (mut chain, mut log) = start_log(20, 30).await;
@@ -251,10 +275,29 @@ async fn a_generation_that_lost_its_oldest_messages_does_not_hide_the_one_before
     }
 }
 
-/// A log with a generation that cannot be opened.
+/// A log with a generation that cannot be opened, or opens and cannot be read.
 struct FailingSpace<'a> {
     space: &'a MemoryLogSpace,
     generation: u64,
+    has_tail: bool,
+}
+
+/// A generation that cannot be read.
+struct UnreadableLog(Arc<dyn Log>);
+
+impl Log for UnreadableLog {
+    fn append(&self, _: u64, _: Vec<LogMessage>) -> BoxFuture<'_, Result<u64, AppendError>> {
+        unreachable!("blocks are read")
+    }
+
+    fn tail(&self) -> BoxFuture<'_, Result<Tail, LogError>> {
+        self.0.tail()
+    }
+
+    fn read(&self, _: u64) -> BoxFuture<'_, Result<Box<dyn LogReader>, LogError>> {
+        let error = LogError::with_reason("a log", "read it", "the disk fails");
+        Box::pin(ready(Err(error)))
+    }
 }
 
 impl LogSpace for FailingSpace<'_> {
@@ -271,6 +314,13 @@ impl LogSpace for FailingSpace<'_> {
     }
 
     fn open_generation(&self, generation: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
+        if generation == self.generation && self.has_tail {
+            return Box::pin(async move {
+                let log = self.space.open_generation(generation).await?;
+                let unreadable: Arc<dyn Log> = Arc::new(UnreadableLog(log));
+                Ok(unreadable)
+            });
+        }
         if generation == self.generation {
             let error = LogError::with_reason("a log", "open it", "the server is overloaded");
             return Box::pin(ready(Err(error)));
@@ -290,11 +340,49 @@ async fn a_read_is_incomplete_if_a_generation_that_exists_cannot_be_opened() {
     open_from(&chain, &mut log, start).await;
     extend(&mut chain, &mut log, 10).await;
     for (generation, is_incomplete) in [(1, true), (9, false)] {
-        let space = FailingSpace { space: &log.space, generation };
+        let space = FailingSpace { space: &log.space, generation, has_tail: false };
         let from = FIRST_SLOT + 1;
         let opened = LoggedBlocks::open(&space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
         let mut logged = opened.expect("the newest one is open").expect("it has blocks");
         while logged.next_block().await.expect("a log in memory").is_some() {}
         assert_eq!(logged.is_incomplete(), is_incomplete);
     }
+}
+
+#[tokio::test]
+async fn a_generation_that_cannot_be_read_does_not_hide_the_others() {
+    for has_tail in [false, true] {
+        let (mut chain, mut log) = start_log(21, 30).await;
+        let first_end = chain.root;
+        let mut start = first_end;
+        for _ in 0..2 {
+            start = chain.root;
+            open_from(&chain, &mut log, start).await;
+            extend(&mut chain, &mut log, 10).await;
+        }
+        let space = FailingSpace { space: &log.space, generation: 2, has_tail };
+        let from = FIRST_SLOT + 1;
+        let opened = LoggedBlocks::open(&space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
+        let mut logged = opened.expect("the newest one is open").expect("it has blocks");
+        let expected = select_outside(final_blocks(&chain), first_end, start + 1);
+        check_final_blocks(&read_open_blocks(&mut logged).await, &chain, &expected);
+        assert!(logged.is_incomplete());
+    }
+}
+
+#[tokio::test]
+async fn a_failed_read_of_the_only_generation_is_an_error() {
+    let (chain, log) = start_log(22, 30).await;
+    let from = FIRST_SLOT + 1;
+    let opened = LoggedBlocks::open(&log.space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
+    let mut logged = opened.expect("a log in memory").expect("it has the blocks");
+    let mut blocks = Vec::new();
+    blocks.extend(logged.next_block().await.expect("a log in memory"));
+    let read = ReadFaults { failed: 1_000, ..ReadFaults::default() };
+    log.space.set_faults(Faults { read, ..Faults::default() });
+    assert!(logged.next_block().await.is_err());
+    log.space.set_faults(Faults::default());
+    blocks.extend(read_open_blocks(&mut logged).await);
+    check_final_blocks(&blocks, &chain, &final_blocks(&chain));
+    assert!(!logged.is_incomplete());
 }

@@ -137,7 +137,13 @@ impl Archiver {
             return Ok(LogReadEnd::LogEnd);
         };
         let end = self.fill_from_reader(hole, slots, &mut logged).await?;
-        Ok(if logged.is_incomplete() { LogReadEnd::Incomplete } else { end })
+        Ok(if logged.is_incomplete() {
+            LogReadEnd::Incomplete
+        } else if logged.may_grow() {
+            LogReadEnd::LogEnd
+        } else {
+            end
+        })
     }
 
     /// Reads the log for the open slots. Returns how the read ended.

@@ -1,9 +1,9 @@
 //! The reads of the log to fill holes of an archive: how often, and for which holes.
 //!
 //! A generation lists final blocks in order and only ever loses them. So once a read has reached a block after the
-//! hole, the hole is not read for again in that generation. If the log ends earlier or cannot be read to its end, it is
-//! read up to [`LOG_READS_MAX`] times. An incomplete read ends the pass: each one may wait for a minute. A newer
-//! generation starts all counts again, because it may repeat older blocks.
+//! hole, the hole is not read for again in that generation. If the log or its newest generation ends earlier, or the
+//! log cannot be read to its end, it is read up to [`LOG_READS_MAX`] times. An incomplete read ends the pass: each one
+//! may wait for a minute. A newer generation starts all counts again, because it may repeat older blocks.
 //! Not here: the holes, and the blocks of the log (`fill`).
 
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ struct ReadKey {
 pub(super) enum LogReadEnd {
     /// The read passed the slots, or met a block of another chain. Another read gives the same result.
     Settled,
-    /// The end of the log. Blocks of the slots may follow.
+    /// The end of the log, or of its newest generation. Blocks of the slots may follow.
     LogEnd,
     /// The log could not be read to its end.
     Incomplete,

@@ -30,6 +30,11 @@ impl LoggedBlockReader {
         self.blocks.is_incomplete()
     }
 
+    /// Whether blocks were missing that the newest generation may still get.
+    pub(super) fn may_grow(&self) -> bool {
+        self.blocks.may_grow()
+    }
+
     pub(super) async fn next_block(&mut self) -> Result<Option<Block>> {
         while let Some(block) = self.blocks.next_block().await? {
             self.reported.set(block.bytes() + self.blocks.bytes());

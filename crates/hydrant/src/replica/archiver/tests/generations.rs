@@ -108,3 +108,33 @@ async fn a_hole_is_filled_with_the_blocks_of_several_generations() {
     let faults = check_archive(&stores.depot, "c", true).await.expect("a store");
     assert!(faults.is_empty(), "{faults:?}");
 }
+
+#[tokio::test]
+async fn a_hole_is_read_for_again_while_the_newest_generation_ends_before_it() {
+    let stores = Stores::open().await;
+    stores.archive(&ledger(1_000..=1_150)).await;
+    let late = ledger(1_451..=1_650);
+    let archiver = stores.archiver(&late, Duration::ZERO);
+    archiver.archive_once(&mut None).await.expect("a store");
+    assert_eq!(stores.holes().await, [1_100..=1_499]);
+
+    // It lacks the block of slot 1,150.
+    let mut first = GenerationWriter::create(&*stores.space, 1, 1_050).await;
+    first.append_blocks(1_051..=1_149).await;
+    first.append_blocks(1_151..=1_520).await;
+    // Its opener is behind.
+    let mut second = GenerationWriter::create(&*stores.space, 2, 1_090).await;
+    second.append_blocks(1_091..=1_120).await;
+    let mut log_reads = LogReads::default();
+    archiver.fill_holes(&mut log_reads).await.expect("a store");
+    let filled = [1_000..=1_099, 1_200..=1_299, 1_300..=1_399, 1_400..=1_499, 1_500..=1_599];
+    assert_eq!(stores.objects().await, filled);
+
+    second.append_blocks(1_121..=1_210).await;
+    archiver.fill_holes(&mut log_reads).await.expect("a store");
+    let text = expose(&archiver);
+    assert!(text.contains("hydrant_archive_hole_slots 0\n"), "{text}");
+    assert!(text.contains("events_total{event=\"disagreement\"} 0\n"), "{text}");
+    let faults = check_archive(&stores.depot, "c", true).await.expect("a store");
+    assert!(faults.is_empty(), "{faults:?}");
+}
