@@ -108,7 +108,8 @@ impl LoggedBlocks {
     ///
     /// # Errors
     ///
-    /// A generation cannot be reached, and no other one has the next block. The next call tries it again.
+    /// A generation cannot be read, and no other one has the next block. The next call continues with the generation
+    /// that was opened last: it reads on, or returns `None`, and the read is incomplete. Open the log again to retry all.
     pub async fn next_block(&mut self) -> Result<Option<Block>, LogError> {
         loop {
             let failure = match self.reader.next_block().await {

@@ -233,7 +233,7 @@ async fn a_generation_that_ends_early_or_is_refused_does_not_hide_the_one_before
 }
 
 #[tokio::test]
-async fn a_newest_generation_that_ends_early_does_not_hide_the_one_before() {
+async fn a_short_newest_generation_does_not_hide_the_one_before() {
     let (chain, mut log) = start_log(18, 40).await;
     let finals = final_blocks(&chain);
     open_until(&chain, &mut log, finals[10], finals[15]).await;
@@ -255,7 +255,7 @@ async fn a_generation_that_starts_within_a_gap_makes_it_shorter() {
 }
 
 #[tokio::test]
-async fn a_generation_that_lost_its_oldest_messages_does_not_hide_the_one_before() {
+async fn a_truncated_generation_does_not_hide_the_one_before() {
     for is_lost in [false, true] {
         let (mut chain, mut log) = start_log(20, 30).await;
         let start = chain.root;
@@ -279,7 +279,7 @@ async fn a_generation_that_lost_its_oldest_messages_does_not_hide_the_one_before
 struct FailingSpace<'a> {
     space: &'a MemoryLogSpace,
     generation: u64,
-    has_tail: bool,
+    fails_on_open: bool,
 }
 
 /// A generation that cannot be read.
@@ -314,7 +314,7 @@ impl LogSpace for FailingSpace<'_> {
     }
 
     fn open_generation(&self, generation: u64) -> BoxFuture<'_, Result<Arc<dyn Log>, LogError>> {
-        if generation == self.generation && self.has_tail {
+        if generation == self.generation && !self.fails_on_open {
             return Box::pin(async move {
                 let log = self.space.open_generation(generation).await?;
                 let unreadable: Arc<dyn Log> = Arc::new(UnreadableLog(log));
@@ -340,7 +340,7 @@ async fn a_read_is_incomplete_if_a_generation_that_exists_cannot_be_opened() {
     open_from(&chain, &mut log, start).await;
     extend(&mut chain, &mut log, 10).await;
     for (generation, is_incomplete) in [(1, true), (9, false)] {
-        let space = FailingSpace { space: &log.space, generation, has_tail: false };
+        let space = FailingSpace { space: &log.space, generation, fails_on_open: true };
         let from = FIRST_SLOT + 1;
         let opened = LoggedBlocks::open(&space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
         let mut logged = opened.expect("the newest one is open").expect("it has blocks");
@@ -351,7 +351,7 @@ async fn a_read_is_incomplete_if_a_generation_that_exists_cannot_be_opened() {
 
 #[tokio::test]
 async fn a_generation_that_cannot_be_read_does_not_hide_the_others() {
-    for has_tail in [false, true] {
+    for fails_on_open in [true, false] {
         let (mut chain, mut log) = start_log(21, 30).await;
         let first_end = chain.root;
         let mut start = first_end;
@@ -360,7 +360,7 @@ async fn a_generation_that_cannot_be_read_does_not_hide_the_others() {
             open_from(&chain, &mut log, start).await;
             extend(&mut chain, &mut log, 10).await;
         }
-        let space = FailingSpace { space: &log.space, generation: 2, has_tail };
+        let space = FailingSpace { space: &log.space, generation: 2, fails_on_open };
         let from = FIRST_SLOT + 1;
         let opened = LoggedBlocks::open(&space, &log.depot, CLUSTER, from, LEVEL_MIN).await;
         let mut logged = opened.expect("the newest one is open").expect("it has blocks");

@@ -2,8 +2,8 @@
 //!
 //! A generation lists final blocks in order and only ever loses them. So once a read has reached a block after the
 //! hole, the hole is not read for again in that generation. If the log or its newest generation ends earlier, or the
-//! log cannot be read to its end, it is read up to [`LOG_READS_MAX`] times. An incomplete read ends the pass: each one
-//! may wait for a minute. A newer generation starts all counts again, because it may repeat older blocks.
+//! log cannot be read to its end, it is read up to [`LOG_READS_MAX`] times. An incomplete read ends the pass: it may wait
+//! for a minute for each generation that falls silent. A newer generation starts all counts again, because it may repeat older blocks.
 //! Not here: the holes, and the blocks of the log (`fill`).
 
 use std::collections::BTreeMap;

@@ -110,7 +110,7 @@ async fn a_hole_is_filled_with_the_blocks_of_several_generations() {
 }
 
 #[tokio::test]
-async fn a_hole_is_read_for_again_while_the_newest_generation_ends_before_it() {
+async fn a_short_newest_generation_is_read_again_for_a_hole() {
     let stores = Stores::open().await;
     stores.archive(&ledger(1_000..=1_150)).await;
     let late = ledger(1_451..=1_650);
