@@ -9,6 +9,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use cache::Weight;
 use http_server::ContentEncoding;
 use ledger::{Address, Commitment, KeyKind, Slot};
 use query::{ChangeTracker, Dependency};
@@ -38,6 +39,16 @@ pub struct Dependencies {
     pub(crate) immutable_hash: Option<Arc<ImmutableHash>>,
     /// Condition for the use of a cached response, in addition to unchanged dependencies.
     pub(crate) precondition: Option<Arc<Precondition>>,
+    /// State that is compared itself, because nothing tracks its changes.
+    pub(crate) compared: Option<ComparedState>,
+}
+
+/// The state that a result describes, and that a later state is compared with.
+#[derive(Clone)]
+pub(crate) struct ComparedState {
+    pub(crate) is_same: Arc<Precondition>,
+    /// Bytes that the comparison retains.
+    pub(crate) bytes: u64,
 }
 
 pub(crate) type Precondition = dyn Fn(&dyn LedgerVersions) -> bool + Send + Sync;
@@ -62,6 +73,12 @@ pub(crate) struct ParsedCall {
     pub(crate) commitment: Commitment,
     pub(crate) min_context_slot: Option<Slot>,
     pub(crate) precondition: Option<Arc<Precondition>>,
+}
+
+impl Weight for ParsedCall {
+    fn bytes(&self) -> u64 {
+        (size_of::<Self>() + self.key.len()) as u64
+    }
 }
 
 impl ParsedCall {
@@ -103,6 +120,7 @@ impl Dependencies {
             is_cacheable: true,
             immutable_hash: None,
             precondition: None,
+            compared: None,
         }
     }
 
@@ -123,6 +141,14 @@ impl Dependencies {
             return Self { records, ..self };
         }
         Self { block: true, is_cacheable: false, ..self }
+    }
+
+    /// Replaces the records by the block if they are more than `records_max`.
+    pub fn limit_records(self, records_max: usize) -> Self {
+        if self.records.len() <= records_max {
+            return self;
+        }
+        Self { records: Vec::new(), block: true, ..self }
     }
 
     /// Creates dependencies on an immutable object of an API alone. `hash` reads its hash: equal hashes mean equal
@@ -148,6 +174,18 @@ impl Dependencies {
         let precondition =
             move |ledger: &dyn LedgerVersions| api(ledger).is_some_and(&precondition);
         Self { precondition: Some(Arc::new(precondition)), ..self }
+    }
+
+    /// Makes the result current as long as the state that it describes is the same. `is_same` compares with the state
+    /// now, of which it has `bytes`. Such a result is not cached, only revalidated.
+    pub fn with_compared_state<A: LedgerVersions>(
+        self,
+        bytes: u64,
+        is_same: impl Fn(&A) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let is_same = move |ledger: &dyn LedgerVersions| api(ledger).is_some_and(&is_same);
+        let compared = Some(ComparedState { is_same: Arc::new(is_same), bytes });
+        Self { compared, is_cacheable: false, ..self }
     }
 
     /// Adds the block as a dependency if `block` is true.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ledger::{Commitment, Slot};
 
-use crate::dependencies::{Dependencies, ImmutableHash, Precondition};
+use crate::dependencies::{ComparedState, Dependencies, ImmutableHash, Precondition};
 use crate::ledger_versions::LedgerVersions;
 
 /// The dependencies of a result that was sent.
@@ -21,26 +21,33 @@ pub struct WatchedResult {
     dependencies: Box<[u64]>,
     precondition: Option<Arc<Precondition>>,
     object: Option<WatchedObject>,
+    compared: Option<ComparedState>,
+    /// The version of the processed view before it was computed. It grows with every change of the ledger.
+    read_at: u64,
 }
 
 /// An object that the result is about, by its hash.
 struct WatchedObject {
     read_hash: Arc<ImmutableHash>,
     hash: [u8; 32],
-    /// The version of the processed view when the hash was read. It grows with every change of the ledger.
-    read_at: u64,
 }
 
 impl WatchedResult {
     /// Starts to watch the dependencies of a result before it is computed. `None` if its object does not exist.
     pub fn start(ledger: &dyn LedgerVersions, dependencies: &Dependencies) -> Option<Self> {
-        let Dependencies { commitment, min_context_slot, precondition, immutable_hash, .. } =
-            dependencies;
+        let Dependencies {
+            commitment,
+            min_context_slot,
+            precondition,
+            immutable_hash,
+            compared,
+            ..
+        } = dependencies;
         let (read_at, _) = ledger.version_and_slot(Commitment::Processed);
         let object = match immutable_hash {
             Some(read_hash) => {
                 let hash = read_hash(ledger)?;
-                Some(WatchedObject { read_hash: Arc::clone(read_hash), hash, read_at })
+                Some(WatchedObject { read_hash: Arc::clone(read_hash), hash })
             }
             None => None,
         };
@@ -53,14 +60,17 @@ impl WatchedResult {
             dependencies: watched,
             precondition: precondition.clone(),
             object,
+            compared: compared.clone(),
+            read_at,
         })
     }
 
     /// Ends the watch after the result was computed. `None` if the ledger changed meanwhile, so that the result may be
-    /// about another object.
+    /// about another object, or of a state that was compared before it changed and has changed back.
     pub fn finish(self, ledger: &dyn LedgerVersions) -> Option<Self> {
         let (now, _) = ledger.version_and_slot(Commitment::Processed);
-        let is_certain = self.object.as_ref().is_none_or(|object| object.read_at == now);
+        let is_tracked = self.object.is_none() && self.compared.is_none();
+        let is_certain = is_tracked || self.read_at == now;
         (is_certain && self.is_current(ledger)).then_some(self)
     }
 
@@ -75,5 +85,12 @@ impl WatchedResult {
             && self.dependencies.iter().all(is_unchanged)
             && self.precondition.as_ref().is_none_or(|precondition| precondition(ledger))
             && self.object.as_ref().is_none_or(|it| (it.read_hash)(ledger) == Some(it.hash))
+            && self.compared.as_ref().is_none_or(|compared| (compared.is_same)(ledger))
+    }
+
+    /// Returns its bytes.
+    pub fn bytes(&self) -> u64 {
+        let compared = self.compared.as_ref().map_or(0, |compared| compared.bytes);
+        compared + (size_of::<Self>() + size_of_val(&*self.dependencies)) as u64
     }
 }

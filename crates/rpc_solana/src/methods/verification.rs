@@ -3,17 +3,20 @@
 //! Agave has no such method. `hydrantGetVerification` reads history and small values: its cost does not depend on the
 //! ledger.
 
+use std::sync::Arc;
+
 use chain_solana::{
     AgreementSource, BankContent, BankProof, Block, ExecutionDifference, ExecutionSummary,
-    ResultOrigin,
+    HistorySnapshot, ResultOrigin, VerificationSummary,
 };
 use jsonrpc::error::RpcError;
 use jsonrpc::params::Params;
 use jsonrpc::{Execution, MethodOutput, MethodResult, MethodSpec};
-use ledger::{Commitment, Slot};
+use ledger::{BlockId, Commitment, Slot};
 use response_cache::Dependencies;
 use serde_json::{Value, json};
 use solana::{BankMismatch, TransactionProof, VerificationLevel};
+use solana_hash::Hash;
 
 use crate::custom_error::RpcCustomError;
 use crate::solana_api::SolanaApi;
@@ -29,27 +32,69 @@ fn verification(api: &SolanaApi, params: Params<'_>) -> MethodResult {
     MethodOutput::json(&describe(api, slot)?)
 }
 
-/// Returns the dependency of the result: a hash of the result itself.
-fn dependencies(_: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
+/// The result is current while the state that it describes compares equal.
+fn dependencies(api: &SolanaApi, params: Params<'_>) -> Option<Dependencies> {
     let (slot,): (Option<Slot>,) = params.parse(0).ok()?;
-    let hash = move |api: &SolanaApi| {
-        let text = describe(api, slot).ok()?.to_string();
-        Some(*blake3::hash(text.as_bytes()).as_bytes())
-    };
-    Some(Dependencies::none(Commitment::Processed, None).immutable(hash))
+    let read = move |api: &SolanaApi| VerifiedState::read(api, slot).ok();
+    let seen = read(api)?;
+    let bytes = seen.bytes();
+    let is_same = move |api: &SolanaApi| read(api).as_ref() == Some(&seen);
+    let dependencies = Dependencies::none(Commitment::Processed, None);
+    Some(dependencies.with_compared_state(bytes, is_same))
+}
+
+/// All that a result describes.
+#[derive(PartialEq, Eq)]
+struct VerifiedState {
+    summary: VerificationSummary,
+    bank: Option<VerifiedBank>,
+}
+
+/// A bank with its proof. The rest of its block follows from these.
+#[derive(PartialEq, Eq)]
+struct VerifiedBank {
+    block: BlockId,
+    bank_hash: Hash,
+    proof: Option<BankProof>,
+    content: BankContent,
+}
+
+impl VerifiedState {
+    fn read(api: &SolanaApi, slot: Option<Slot>) -> Result<Self, RpcError> {
+        let summary = api.verification.summary();
+        let history = api.history.snapshot();
+        let block = find_described(&history, &summary, slot)?;
+        Ok(Self { bank: block.map(|block| VerifiedBank::read(api, block)), summary })
+    }
+
+    /// Estimates its bytes.
+    fn bytes(&self) -> u64 {
+        let VerificationSummary { first_mismatch, sources, limitation, trust_root, .. } =
+            &self.summary;
+        let accounts = first_mismatch.as_ref().map_or(0, |it| size_of_val(&*it.accounts_written));
+        let urls: usize = sources.iter().map(|source| source.url.len()).sum();
+        let texts = [limitation, trust_root].map(|text| text.as_ref().map_or(0, String::len));
+        (size_of::<Self>() + accounts + size_of_val(&**sources) + urls + texts[0] + texts[1]) as u64
+    }
+}
+
+impl VerifiedBank {
+    fn read(api: &SolanaApi, block: &Block) -> Self {
+        Self {
+            block: block.id,
+            bank_hash: block.bank_hash,
+            proof: api.verification.proof(block.id),
+            content: api.verification.content(block.id),
+        }
+    }
 }
 
 fn describe(api: &SolanaApi, slot: Option<Slot>) -> Result<Value, RpcError> {
     let summary = api.verification.summary();
     let history = api.history.snapshot();
-    let bank = match slot {
-        Some(slot) => Some(bank(api, find_block(&history, slot)?)),
-        None => {
-            let verified = summary.verified_slot;
-            let block = verified.and_then(|slot| history.block(slot, Commitment::Processed));
-            block.map(|block| bank(api, block))
-        }
-    };
+    let block = find_described(&history, &summary, slot)?;
+    let is_own = summary.required == Some(VerificationLevel::Computed);
+    let bank = block.map(|block| describe_bank(&VerifiedBank::read(api, block), block, is_own));
     Ok(json!({
         "requiredLevel": summary.required.map(VerificationLevel::name),
         "verifiedSlot": summary.verified_slot,
@@ -64,11 +109,23 @@ fn describe(api: &SolanaApi, slot: Option<Slot>) -> Result<Value, RpcError> {
     }))
 }
 
+/// Finds the block that a result describes: that of `slot`, or the newest verified one.
+fn find_described<'a>(
+    history: &'a HistorySnapshot,
+    summary: &VerificationSummary,
+    slot: Option<Slot>,
+) -> Result<Option<&'a Arc<Block>>, RpcError> {
+    match slot {
+        Some(slot) => find_block(history, slot).map(Some),
+        None => {
+            let verified = summary.verified_slot;
+            Ok(verified.and_then(|slot| history.block(slot, Commitment::Processed)))
+        }
+    }
+}
+
 /// Finds the block of a slot on the processed chain. The error is the reason why it is missing.
-fn find_block(
-    history: &chain_solana::HistorySnapshot,
-    slot: Slot,
-) -> Result<&std::sync::Arc<Block>, RpcError> {
+fn find_block(history: &HistorySnapshot, slot: Slot) -> Result<&Arc<Block>, RpcError> {
     history.block(slot, Commitment::Processed).ok_or_else(|| {
         let is_retained = history.first_slot().is_some_and(|first| slot >= first);
         match is_retained && slot < history.newest_slot(Commitment::Processed) {
@@ -78,12 +135,12 @@ fn find_block(
     })
 }
 
-fn bank(api: &SolanaApi, block: &Block) -> Value {
-    let proof = api.verification.proof(block.id);
-    let is_own = api.verification.required_level() == Some(VerificationLevel::Computed);
+/// Describes a bank. `is_own` says whether this node makes the banks.
+fn describe_bank(bank: &VerifiedBank, block: &Block, is_own: bool) -> Value {
+    let VerifiedBank { proof, content, .. } = *bank;
     let components = &block.hash_components;
     let votes = proof.and_then(|proof| proof.votes);
-    let hash = |hash: &solana_hash::Hash| block.has_bank_hash().then(|| hash.to_string());
+    let hash = |hash: &Hash| block.has_bank_hash().then(|| hash.to_string());
     json!({
         "slot": block.id.slot,
         "parentSlot": block.parent.slot,
@@ -92,7 +149,7 @@ fn bank(api: &SolanaApi, block: &Block) -> Value {
         "signatureCount": block.has_bank_hash().then_some(components.signature_count),
         "blockhash": block.blockhash.to_string(),
         "ltHashChecksum": hash(&components.lt_checksum),
-        "components": content_json(proof, api.verification.content(block.id), is_own),
+        "components": content_json(proof, content, is_own),
         "level": proof.map(|proof| proof.level.name()),
         "votes": votes.map(|votes| json!({
             "slot": votes.slot,
