@@ -141,6 +141,11 @@ impl<V: Weight> Cache<V> {
         shared.entries.set_capacity(shared.config.bytes_max);
     }
 
+    /// Returns the maximum bytes of values, their keys and entries.
+    pub fn bytes_max(&self) -> u64 {
+        self.0.config.bytes_max
+    }
+
     /// Returns the maximum bytes of a cached value.
     pub fn entry_bytes_max(&self) -> u64 {
         self.0.config.entry_bytes_max

@@ -5,7 +5,7 @@
 //! callers gets: the first one that is scheduled.
 //! The caller defines "changed": an [`Entry`] has the version at which its value is valid and its dependencies, and
 //! [`Cache::lookup`] queries when each dependency last changed.
-//! Also here: [`RequestMemo`], results that follow from the text of a request alone.
+//! Also here: [`RequestMemo`], results by the text of a request, and [`RecentTexts`], which of these are repeated.
 //! Bounds: [`Config`].
 //! Invariant: a value is never returned if a dependency has changed since it was computed. Nothing expires by time.
 //! Not here: the dependencies of a request, the form of a value, waiting (`response_cache`).
@@ -15,6 +15,7 @@ mod cache;
 mod entry;
 mod guards;
 mod lookup;
+mod recent_texts;
 mod request_memo;
 mod single_flight;
 #[cfg(test)]
@@ -24,5 +25,6 @@ pub use cache::{Cache, Config, Counters};
 pub use entry::{Entry, Weight};
 pub use guards::{FillGuard, FillTicket, WaitGuard};
 pub use lookup::{CacheReader, FillStart, Lookup};
+pub use recent_texts::RecentTexts;
 pub use request_memo::{RequestMemo, TEXT_BYTES_MAX};
 pub use single_flight::OnFilled;

@@ -62,6 +62,15 @@ impl ResponseBody {
         }
     }
 
+    /// Returns the parts that are left of a body whose parts are complete; `None` if it is produced in chunks.
+    pub fn complete_parts(&self) -> Option<&[Bytes]> {
+        match &self.kind {
+            BodyKind::Whole(bytes) => Some(std::slice::from_ref(bytes)),
+            BodyKind::Parts(parts, _) => Some(parts.as_slice()),
+            BodyKind::Streamed(_) => None,
+        }
+    }
+
     fn pending_bytes(&self) -> Option<usize> {
         self.rate_limited.as_ref()?.pending_bytes()
     }

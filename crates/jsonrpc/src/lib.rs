@@ -55,6 +55,7 @@ pub use method_output::{
     ListTemplate, MethodOutput, MethodResult, OutputBody, RawValue, StreamState, StreamedResult,
     not_json, write_json, write_number,
 };
+pub use offload::INLINE_BODY_BYTES_MAX;
 pub use rpc_service::{HttpApi, HttpApiRequest, HttpApiResponse};
 pub use serve::serve;
 pub use server_context::{ServerContext, ServerParts, SystemClock};

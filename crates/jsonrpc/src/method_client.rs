@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use clients::ClientId;
 use http_server::{ContentEncoding, PageAccess, RequestId, ResponseBody, poll_budget};
 use ledger::{Commitment, Slot};
@@ -161,12 +162,13 @@ impl MethodClient {
         };
         dispatch::admit_method(server, self.client, method)?;
         if let Some(method) = server.find_method(method) {
-            dispatch::record_not_modified(&server.context, &context, method.label());
+            dispatch::record_current_result(&server.context, &context, method.label());
         }
         Ok(Some(meta))
     }
 
-    /// Starts to watch the dependencies of a call's result, before the call. `None` if they are not known.
+    /// Starts to watch the dependencies of a call's result, before the call. `None` if they are not known. If these are
+    /// more than `records_max` records, the block is watched instead.
     ///
     /// Cost: as [`Self::revalidate`].
     pub fn watch_call<A: Api>(
@@ -175,9 +177,10 @@ impl MethodClient {
         method: &str,
         params: &str,
         options: ResponseOptions,
+        records_max: usize,
     ) -> Option<WatchedCall> {
         let context = self.request_context(server.context.pool.now(), options);
-        dispatch::watch_call(server, &context, method, params)
+        dispatch::watch_call(server, &context, method, params, records_max)
     }
 
     /// Ends the watch of calls whose results were computed. `None` if a result may no longer be current.
@@ -192,7 +195,7 @@ impl MethodClient {
         calls.into_iter().map(finish).collect()
     }
 
-    /// Returns whether the results of these calls, which the client has, are still current. If so, the calls count as
+    /// Returns whether the results of these calls, which were sent before, are still current. If so, the calls count as
     /// made by a request that was complete at `arrived`, by the clock of the pool.
     ///
     /// Errors: as [`Self::call`], about the limits of the client.
@@ -203,14 +206,21 @@ impl MethodClient {
         arrived: Duration,
     ) -> Result<bool, RpcError> {
         let context = self.request_context(arrived, ResponseOptions::default());
-        if !calls.iter().all(|call| call.is_current(server, &context)) {
+        if server.context.health.withholds_state()
+            || !calls.iter().all(|call| call.is_current(server, &context))
+        {
             return Ok(false);
         }
         for call in calls {
             dispatch::admit_method(server, self.client, call.method)?;
-            dispatch::record_not_modified(&server.context, &context, call.label);
+            dispatch::record_current_result(&server.context, &context, call.label);
         }
         Ok(true)
+    }
+
+    /// Returns a body of complete parts. Its bytes are counted against the client's byte rate as they are sent.
+    pub fn complete_body(self, server: &ServerContext, parts: Vec<Bytes>) -> ResponseBody {
+        server.cached_body(self.client, parts)
     }
 
     fn request_context(self, arrived: Duration, options: ResponseOptions) -> RequestContext {

@@ -15,7 +15,7 @@ use crate::server_context::ServerContext;
 
 /// A body of up to this length is parsed where the socket is polled: some ten microseconds. The longest body
 /// that sends a transaction has 5,500 bytes.
-pub(crate) const INLINE_BODY_BYTES_MAX: usize = 8 * 1024;
+pub const INLINE_BODY_BYTES_MAX: usize = 8 * 1024;
 
 /// A body of up to this length is parsed in the class of light requests: some hundred microseconds.
 const LIGHT_BODY_BYTES_MAX: usize = 64 * 1024;

@@ -103,7 +103,8 @@ impl ResponseCache {
         Some(CacheHit { entry, slot })
     }
 
-    /// Counts a hit of [`Self::lookup_text`] that is used.
+    /// Counts a hit by request text: of an entry from [`Self::lookup_text`], or of a response that the caller stores
+    /// itself.
     pub fn record_text_hit(&self) {
         self.cache.count_hit();
         self.count_memo_hit();

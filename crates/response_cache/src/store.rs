@@ -1,12 +1,12 @@
 //! The response cache of a node, with its budget and counters.
 //!
 //! Bounds: the bytes of the cache, a quarter more for responses that are being collected or sent, and
-//! [`MEMO_ENTRIES_MAX`] texts.
+//! [`MEMO_BYTES_MAX`] for texts.
 //! Not here: lookup (`lookup`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cache::{Cache, Config, RequestMemo};
+use cache::{Cache, Config, RequestMemo, TEXT_BYTES_MAX};
 use clients::ClientId;
 
 use crate::dependencies::ParsedCall;
@@ -26,18 +26,23 @@ pub struct ResponseCache {
     memo_hits: AtomicU64,
 }
 
-/// Request texts in the memo: up to 4 MB, and about as much for the parsed calls.
-const MEMO_ENTRIES_MAX: usize = 8_192;
+/// Bytes of request texts and parsed calls in the memo: about 7,000 of the longest texts, or 30,000 short ones.
+const MEMO_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 impl ResponseCache {
     /// Creates a cache of `bytes_max` bytes; with 0 nothing is cached. An entry may have a sixteenth of it.
     pub fn new(bytes_max: u64) -> Self {
         let entry_bytes_max = bytes_max / 16;
         let cache = Cache::new(Config { bytes_max, entry_bytes_max, waiters_max: 4_096 });
-        let memo = RequestMemo::new(MEMO_ENTRIES_MAX);
+        let memo = RequestMemo::new(MEMO_BYTES_MAX, TEXT_BYTES_MAX);
         let memo_hits = AtomicU64::new(0);
         let budget = MemoryBudget::new(bytes_max);
         Self { cache, budget, process_key: ProcessKey::new(), memo, memo_hits }
+    }
+
+    /// Returns the maximum bytes of cached responses.
+    pub fn bytes_max(&self) -> u64 {
+        self.cache.bytes_max()
     }
 
     /// Returns the bytes of responses that are being collected, are cached, or were evicted and are not sent yet: at

@@ -8,6 +8,11 @@ use crate::api_paths::ApiPaths;
 use crate::error::{ApiError, ErrorStyle};
 use crate::route::{HttpMethod, Route, Tag};
 
+/// Whether a method only reads: GET and HEAD. Only their responses may be 304.
+pub(crate) fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
 /// `Allow` of a path that can only be read.
 pub(crate) const READ_METHODS: &str = "GET, HEAD, OPTIONS";
 

@@ -14,17 +14,22 @@ use crate::content_negotiation::negotiate_media;
 use crate::error::ApiError;
 use crate::explorer::explorer_page;
 use crate::headers::{VERIFIED_LEVEL, VERIFIED_SLOT, slot_value};
+use crate::known_responses::{
+    KnownResponses, RepeatedResponse, RequestText, WatchedRequest, WatchedResponse,
+};
 use crate::metrics::{RestMetrics, RouteLabel};
 use crate::openapi_document::OpenApiDocument;
 use crate::params::Params;
 use crate::request_context::{ETAG_BUFFER_BYTES_MAX, RequestContext};
 use crate::response::route_commitment;
 use crate::rest_api::RestApi;
-use crate::revalidation::{KnownTags, NotModified, TagKey, WatchedRequest, WatchedResponse};
 use crate::route::{MethodCall, ResponseKind, Route};
-use crate::route_table::READ_METHODS;
+use crate::route_table::{READ_METHODS, is_read};
 use crate::static_response::StaticResponse;
 use crate::{composite, value};
+
+/// Stored responses have this fraction of the response cache's bytes, in addition to them.
+const KNOWN_RESPONSES_DIVISOR: u64 = 16;
 
 /// The REST interface of an API, which [`jsonrpc::serve`] takes in addition to the methods.
 ///
@@ -85,7 +90,7 @@ pub struct Rest<R: RestApi> {
     metrics: RestMetrics,
     openapi: OpenApiDocument,
     explorer: StaticResponse,
-    known_tags: KnownTags,
+    known_responses: KnownResponses,
     etag_buffer_bytes_max: usize,
 }
 
@@ -98,13 +103,13 @@ struct ReceivedRequest {
     started: Duration,
 }
 
-/// A request that was not answered with a 304 at once.
+/// A request without a known response.
 struct PendingRequest {
     request: HttpApiRequest,
     /// Whether the rate limit of its client allows it.
     admitted: Result<(), RpcError>,
-    /// Its text, if it is conditional.
-    tag_key: Option<TagKey>,
+    /// Its text, if the response may be stored.
+    text: Option<RequestText>,
 }
 
 impl<R: RestApi> Rest<R> {
@@ -116,7 +121,7 @@ impl<R: RestApi> Rest<R> {
             metrics: RestMetrics::new(R::TABLE.routes),
             openapi: OpenApiDocument::default(),
             explorer: StaticResponse::new("text/html; charset=utf-8", page.as_bytes()),
-            known_tags: KnownTags::new(),
+            known_responses: KnownResponses::new(0),
             etag_buffer_bytes_max: ETAG_BUFFER_BYTES_MAX,
         }
     }
@@ -125,6 +130,14 @@ impl<R: RestApi> Rest<R> {
     /// an `ETag` computed from its dependencies, if they are known.
     pub fn with_etag_buffer(self, bytes_max: usize) -> Self {
         Self { etag_buffer_bytes_max: bytes_max, ..self }
+    }
+
+    /// Stores responses by the text of their request, and sends them again while they are current. `cache_bytes_max` is
+    /// the size of the response cache; stored responses have up to a sixteenth of it in addition. Default: 0, which
+    /// stores only `ETag`s.
+    pub fn with_known_responses(self, cache_bytes_max: u64) -> Self {
+        let known_responses = KnownResponses::new(cache_bytes_max / KNOWN_RESPONSES_DIVISOR);
+        Self { known_responses, ..self }
     }
 
     /// Returns the API behind the interface.
@@ -138,7 +151,7 @@ impl<R: RestApi> Rest<R> {
         pending: PendingRequest,
         matched: &mut Option<&'static Route>,
     ) -> Result<Response<ResponseBody>, ApiError> {
-        let PendingRequest { request, admitted, tag_key } = pending;
+        let PendingRequest { request, admitted, text } = pending;
         let path = request.head.uri.path();
         let is_read = is_read(&request.head.method);
         let headers = &request.head.headers;
@@ -179,19 +192,20 @@ impl<R: RestApi> Rest<R> {
         };
         // A long body is parsed on the CPU pool.
         let (params, call) = caller.parse_offloaded(&server.context, body_len, parse).await??;
+        let text = text.filter(|text| self.known_responses.record_request(text, route));
         // Before the watch of its dependencies, and before the state of a composite is fixed.
         caller.wait_for_min_slot(server, route_commitment(route, &params)).await?;
         let etag_buffer_bytes_max = self.etag_buffer_bytes_max;
         let context =
             RequestContext { server, caller, uri, headers, media, is_read, etag_buffer_bytes_max };
-        let watched = tag_key.and_then(|key| {
-            let request = WatchedRequest { key, route, params: &params, call: &call, media };
+        let watched = text.and_then(|text| {
+            let request = WatchedRequest { text, route, params: &params, call: &call, media };
             WatchedResponse::start(server, caller, request)
         });
         let response = self.call(&context, route, &params, call).await?;
         if let Some(watched) = watched {
             let label = self.metrics.label(Some(route));
-            self.known_tags.store(server, caller, watched, label, &response);
+            self.known_responses.store(server, caller, watched, label, &response);
         }
         Ok(response)
     }
@@ -258,20 +272,23 @@ impl<R: RestApi> HttpApi<R::Api> for Rest<R> {
         let received = ReceivedRequest { caller, is_head, started };
         // Counts as a request, whatever its result.
         let admitted = caller.admit(&server.context);
-        let may_be_known =
-            is_read(&request.head.method) && request.body.is_ok() && admitted.is_ok();
-        let tag_key = match may_be_known {
-            true => TagKey::from_head(&request.head, caller.reached()),
+        let text = match admitted.is_ok() {
+            true => self.known_responses.text_of(&request, caller.reached()),
             false => None,
         };
         // Before there is a future: that of a method has some kilobytes.
-        if let Some(key) = &tag_key
-            && let Some(NotModified { label, response }) =
-                self.known_tags.respond(server, caller, key, &mut request.head.headers, started)
+        if let Some(text) = &text
+            && let Some(RepeatedResponse { label, response }) = self.known_responses.respond(
+                server,
+                caller,
+                text,
+                &mut request.head.headers,
+                started,
+            )
         {
             return HttpApiResponse::Ready(self.finish(server, received, label, response));
         }
-        let pending = PendingRequest { request, admitted, tag_key };
+        let pending = PendingRequest { request, admitted, text };
         HttpApiResponse::Pending(Box::pin(async move {
             let mut route = None;
             let response = self.respond(server, pending, &mut route).await;
@@ -289,18 +306,13 @@ impl<R: RestApi> HttpApi<R::Api> for Rest<R> {
 impl<R: RestApi> Collector for Rest<R> {
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.api.memory();
-        parts.push(("rest_etags", self.known_tags.bytes()));
+        parts.push(("rest_responses", self.known_responses.bytes()));
         parts
     }
 
     fn write(&self, out: &mut Exposition) {
         self.metrics.write(out);
     }
-}
-
-/// Whether a method reads, so that its response may be 304.
-fn is_read(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// The methods that a path allows.

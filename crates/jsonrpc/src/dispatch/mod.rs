@@ -50,7 +50,7 @@ use single::{plan_single, run_single};
 
 pub(crate) use admission::admit_method;
 pub use blocking::handle_blocking;
-pub(crate) use response::{CachedBody, JsonRpcResponse, record_not_modified};
+pub(crate) use response::{CachedBody, JsonRpcResponse, record_current_result};
 pub use revalidate::WatchedCall;
 pub(crate) use revalidate::{revalidate, watch_call};
 

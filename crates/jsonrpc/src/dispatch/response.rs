@@ -328,8 +328,8 @@ fn cached_parts(cached: &CachedResponse, slot: u64, id: &Id, is_line: bool) -> V
     cached.frame(head, tail)
 }
 
-/// Counts a call that was answered with 304.
-pub(crate) fn record_not_modified(
+/// Counts a call whose earlier result is still current: it is sent again, or the client has it.
+pub(crate) fn record_current_result(
     server: &ServerContext,
     context: &RequestContext,
     label: MethodLabel,

@@ -1,4 +1,4 @@
-//! Whether a client has the current result of a call, without computing it: for conditional requests.
+//! Whether the earlier result of a call is still current, without computing it: for conditional and repeated requests.
 //!
 //! Not here: the limits of the client, which are charged by `method_client`.
 
@@ -49,7 +49,7 @@ pub(crate) fn revalidate<A: Api>(
     })
 }
 
-/// A call with a result that a client has, and the dependencies of this result.
+/// A call whose result was sent, with the dependencies of this result.
 pub struct WatchedCall {
     pub(crate) method: &'static str,
     /// The label of the method in metrics.
@@ -61,7 +61,13 @@ pub struct WatchedCall {
 }
 
 impl WatchedCall {
-    /// Whether a client that has the result need not call again.
+    /// Returns its bytes.
+    pub fn bytes(&self) -> u64 {
+        let params = self.params.as_deref().map_or(0, str::len);
+        (size_of::<Self>() - size_of::<WatchedResult>() + params) as u64 + self.result.bytes()
+    }
+
+    /// Whether the result is the one that a new call would have.
     pub(crate) fn is_current<A: Api>(&self, server: &Server<A>, context: &RequestContext) -> bool {
         let must_prepare =
             |text: &str| server.api.must_prepare(self.method, context.params(Some(text)));
@@ -69,13 +75,15 @@ impl WatchedCall {
     }
 }
 
-/// Starts to watch the dependencies of a call's result. `None` if they are not known, or the parameters are too long to
+/// Starts to watch the dependencies of a call's result, up to `records_max` records or else the block. `None` if they are
+/// not known, or the parameters are too long to
 /// be stored for a later check of what the call waits for.
 pub(crate) fn watch_call<A: Api>(
     server: &Server<A>,
     context: &RequestContext,
     method: &str,
     params: &str,
+    records_max: usize,
 ) -> Option<WatchedCall> {
     let method = server.find_method(method)?;
     if server.context.health.withholds_state() {
@@ -90,7 +98,8 @@ pub(crate) fn watch_call<A: Api>(
         return None;
     }
     let find = method.revalidation_dependencies.or(method.cache_dependencies)?;
-    let result = WatchedResult::start(&server.api, &find(&server.api, call_params)?)?;
+    let dependencies = find(&server.api, call_params)?.limit_records(records_max);
+    let result = WatchedResult::start(&server.api, &dependencies)?;
     let params = has_preparations.then(|| Box::from(params));
     Some(WatchedCall { method: method.name, label: method.label(), result, params })
 }

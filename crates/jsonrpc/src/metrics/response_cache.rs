@@ -6,8 +6,9 @@ pub(super) fn write(exposition: &mut Exposition, counters: cache::Counters) {
     let cache::Counters { hits, misses, stale, coalesced, bypassed, evicted, bytes, entries } =
         counters;
     let cache = ("cache", "responses");
-    let help = "Cache lookups by result: hit; miss (no entry); stale (an entry whose dependencies have \
-                changed). A miss or a stale lookup may also count as waited or as bypassed.";
+    let help = "Cache lookups by result: hit, or a REST response that is sent again without a lookup; miss (no entry); \
+                stale (an entry whose dependencies have changed). A miss or a stale lookup may also count as waited \
+                or as bypassed.";
     let mut family = exposition.family("hydrant_cache_lookups_total", MetricKind::Counter, help);
     let results = [("hit", hits), ("miss", misses), ("stale", stale)];
     for (result, count) in results {

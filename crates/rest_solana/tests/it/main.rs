@@ -1,12 +1,14 @@
 //! REST over real loopback sockets, on the sample ledger of `testkit`.
 //!
 //! `state` tests accounts, `history` blocks and transactions, `caching` ETags, codings and pages, `revalidation` the
-//! promise of a 304 against a model, `min_slot` requests that wait for a slot, `replicas` clients that come from
-//! another node, `refusals` all errors, `transaction_status` clients that wait for a transaction, `schemas` the
-//! description of responses. Tests that execute transactions need a real node: `clients/rest`.
+//! promise of a 304 against a model, `known_responses` repeated responses, `min_slot` requests that wait for a slot,
+//! `replicas` clients that come from another node, `refusals` all errors, `transaction_status` clients that wait for a
+//! transaction, `schemas` the description of responses. Tests that execute transactions need a real node:
+//! `clients/rest`.
 
 mod caching;
 mod history;
+mod known_responses;
 mod min_slot;
 mod refusals;
 mod replicas;
@@ -88,7 +90,7 @@ impl Node {
         clock: Arc<dyn cpu_pool::Clock>,
     ) -> Self {
         let NodeConfig { rpc, pool, cache_bytes_max } = config;
-        let rest = Arc::new(rest);
+        let rest = Arc::new(rest.with_known_responses(cache_bytes_max));
         let http_api = Arc::clone(&rest) as Arc<dyn jsonrpc::HttpApi<rpc_solana::SolanaApi>>;
         let world = SolanaNode::builder(reader)
             .config(rpc)

@@ -15,7 +15,7 @@ use crate::{Node, decode, get};
 use testkit::raw_http_client::Client;
 use testkit::sample_ledger::{PROGRAM, WALLET, bank, block, mint, token, with_data};
 
-fn key(n: u8) -> Pubkey {
+pub(crate) fn key(n: u8) -> Pubkey {
     Pubkey::new_from_array([n; 32])
 }
 
@@ -52,7 +52,7 @@ fn holding(n: u16, random: &mut Rng) -> Change<Account> {
     account_change(token_key(n), Some(with_data(spl_token_interface::id(), &data)))
 }
 
-fn account_change(at: Pubkey, account: Option<AccountSharedData>) -> Change<Account> {
+pub(crate) fn account_change(at: Pubkey, account: Option<AccountSharedData>) -> Change<Account> {
     let record = account.and_then(|account| Account(account).into_record());
     Change { address: Address::from(at.to_bytes()), record }
 }
@@ -137,7 +137,7 @@ const KINDS: [&str; 14] = [
 ];
 
 /// The number of responses that were started on the CPU pool.
-fn tasks_started(node: &Node) -> u64 {
+pub(crate) fn tasks_started(node: &Node) -> u64 {
     let started = [cpu_pool::Class::Light, cpu_pool::Class::Medium].map(|class| {
         let class = node.world.class(class);
         class.completed + class.cancelled + class.expired + (class.queued + class.active) as u64
@@ -299,14 +299,14 @@ const ROUTES: [&str; 12] = [
 ];
 
 /// A node with a final block, and the path of each route.
-struct EveryRoute {
-    node: Node,
-    ledger: Ledger<Account, chain_solana::BlockInfo>,
-    paths: Vec<String>,
+pub(crate) struct EveryRoute {
+    pub(crate) node: Node,
+    pub(crate) ledger: Ledger<Account, chain_solana::BlockInfo>,
+    pub(crate) paths: Vec<String>,
 }
 
 impl EveryRoute {
-    fn new(cache_bytes_max: u64) -> Self {
+    pub(crate) fn new(cache_bytes_max: u64) -> Self {
         let (ledger, reader) = ledger(&mut Rng::with_seed(7));
         let node = Node::with_etag_buffer(reader, 1 << 20, cache_bytes_max);
         let mut paths: Vec<String> = ROUTES.map(Self::fill_path).to_vec();
@@ -450,7 +450,7 @@ fn an_etag_without_bytes_belongs_to_one_process_instance() {
         // The node's own ETag needed no computation, and afterwards `*` did not either. The other ETag did.
         assert_eq!(tasks_started(node), before + 1);
     }
-    // A response to POST is always computed.
+    // Without a cache, a response to POST is always computed.
     let response =
         crate::post(&mut nodes[0].client(), &path, &serde_json::json!({ "filters": [] }));
     assert_eq!(response.status, 200, "{}", response.body);

@@ -55,7 +55,9 @@ pub(crate) struct RestPart(pub(crate) Arc<Rest<SolanaRest>>);
 impl RestPart {
     /// Starts the thread that wakes waiting requests. The ledger's events go to the sink.
     pub(crate) fn start(server: &SolanaServer) -> Result<(Self, impl EventSink + use<>)> {
-        let rest = Arc::new(Rest::new(SolanaRest::default()));
+        let cache_bytes_max = server.context.response_cache.bytes_max();
+        let rest = Rest::new(SolanaRest::default());
+        let rest = Arc::new(rest.with_known_responses(cache_bytes_max));
         let sink = rest.api().start_waker(Arc::clone(&server.api.history));
         Ok((Self(rest), sink.context("start REST")?))
     }

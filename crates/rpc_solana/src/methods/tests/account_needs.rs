@@ -245,8 +245,9 @@ fn accounts_that_were_forgotten_are_not_current() {
     let server = fork.world.api.clone().into_server(cache, Arc::new(clients));
     let client = MethodClient::default();
     let params = json!([[key(1).to_string(), key(2).to_string()]]).to_string();
-    let watch =
-        || client.watch_call(&server, "getMultipleAccounts", &params, ResponseOptions::default());
+    let watch = || {
+        client.watch_call(&server, "getMultipleAccounts", &params, ResponseOptions::default(), 4)
+    };
     let set_fetched = |is_fetched| fork.upstream.has_all.store(is_fetched, Ordering::Relaxed);
     assert!(watch().is_none(), "they are not fetched yet");
     set_fetched(true);
