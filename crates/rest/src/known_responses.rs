@@ -37,7 +37,7 @@ use crate::route_table::is_read;
 
 /// Bytes of requests and `ETag`s without a whole response: about 8,000 of them.
 const TAGS_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// Bytes of a stored body.
+/// Bytes of a stored body. Of a longer response only the `ETag` is stored.
 const BODY_BYTES_MAX: usize = 256 * 1024;
 /// A longer text is stored as its hash.
 const EXACT_TEXT_BYTES_MAX: usize = 12 * 1024;
@@ -54,7 +54,7 @@ const PART_BYTES: u64 = 96;
 
 /// The last responses to requests, by their text.
 pub(crate) struct KnownResponses {
-    /// Whole responses.
+    /// Responses with their headers and bodies.
     whole: RequestMemo<KnownResponse>,
     /// Responses whose `ETag` alone is stored.
     tags: RequestMemo<KnownResponse>,
@@ -62,7 +62,7 @@ pub(crate) struct KnownResponses {
     stores_content: bool,
 }
 
-/// A response that was sent.
+/// A response that was sent, with the dependencies of its calls.
 struct KnownResponse {
     etag: HeaderValue,
     /// The label of the route in metrics.
@@ -188,7 +188,7 @@ impl KnownResponses {
     }
 
     /// Returns the text of a request that arrived on `reached`. `None` if no response to it is stored.
-    pub(crate) fn text_of(
+    pub(crate) fn build_text(
         &self,
         request: &HttpApiRequest,
         reached: Option<IpAddr>,
@@ -424,11 +424,17 @@ mod tests {
 
     const METHOD: &str = "counterGet";
     const COMPARED: &str = "counterCompared";
+    const MANY: &str = "counterMany";
     const METHODS: &[MethodSpec<RacingApi>] = &[
         MethodSpec::new(COMPARED, Execution::Inline, |_, _| MethodOutput::json(&1))
             .with_revalidation_dependencies(|_, _| {
                 let dependencies = Dependencies::none(Commitment::Finalized, None);
                 Some(dependencies.with_compared_state(8, |_: &RacingApi| true))
+            }),
+        MethodSpec::new(MANY, Execution::Inline, |_, _| MethodOutput::json(&1))
+            .with_cache_dependencies(|_, _| {
+                let name = |n: u8| Address::try_from([n].as_slice()).expect("a name");
+                Dependencies::none(Commitment::Finalized, None).with_records((1..=5).map(name))
             }),
         MethodSpec::new(METHOD, Execution::Inline, |_, _| MethodOutput::json(&1))
             .with_cache_dependencies(counter_dependencies),
@@ -489,18 +495,29 @@ mod tests {
         Dependencies::none(Commitment::Finalized, None).with_records([counter()])
     }
 
-    /// The headers of the 304 to a client that has the counter as of slot 1, if the counter changes in slot 2, just
-    /// before the read of the version with this number. `None` if the client gets no 304.
-    fn race(slot: ResponseSlot, read: u64) -> Option<HeaderMap> {
+    /// A server whose counter is 1, as of slot 1.
+    fn racing_server() -> Server<RacingApi> {
         let Server { api: toy, context, .. } = ToyApi::server().expect("a thread");
         let api = RacingApi { toy, reads_left: AtomicU64::new(u64::MAX) };
         let server = Server::new(api, context);
         server.api.add();
+        server
+    }
+
+    /// The watched call that reads the counter.
+    fn watch_counter(server: &Server<RacingApi>, caller: MethodClient) -> Box<[WatchedCall]> {
+        let options = ResponseOptions::default();
+        let call = caller.watch_call(server, METHOD, "[]", options, RECORDS_MAX);
+        let calls = caller.finish_watch(server, vec![call.expect("its dependencies are known")]);
+        calls.expect("nothing has changed")
+    }
+
+    /// The headers of the 304 to a client that has the counter as of slot 1, if the counter changes in slot 2, just
+    /// before the read of the version with this number. `None` if the client gets no 304.
+    fn race(slot: ResponseSlot, read: u64) -> Option<HeaderMap> {
+        let server = racing_server();
         let caller = MethodClient::default();
-        let call =
-            caller.watch_call(&server, METHOD, "[]", ResponseOptions::default(), RECORDS_MAX);
-        let calls = caller.finish_watch(&server, vec![call.expect("its dependencies are known")]);
-        let calls = calls.expect("nothing has changed");
+        let calls = watch_counter(&server, caller);
         let etag = HeaderValue::from_static("\"0\"");
         let mut headers = HeaderMap::from_iter([(header::IF_NONE_MATCH, etag.clone())]);
         let label = RestMetrics::new(&[]).label(None);
@@ -527,6 +544,53 @@ mod tests {
             sent.push(read);
         }
         assert_eq!(sent, [2, 3], "one read before the check, and one in it");
+    }
+
+    #[test]
+    fn a_response_of_a_block_that_no_view_has_names_its_slot() {
+        for (least, slot) in [(0, "1"), (9, "9")] {
+            let headers = race(ResponseSlot::StateFrom(least, Commitment::Finalized), 3);
+            assert_eq!(headers.expect("it is current")[SLOT], slot);
+        }
+    }
+
+    #[test]
+    fn a_response_that_is_no_longer_current_is_removed_and_its_request_is_new() {
+        let server = racing_server();
+        let caller = MethodClient::default();
+        let known = KnownResponses::new(1 << 20);
+        let request = request(Method::GET, &[], "");
+        let text = known.build_text(&request, None).expect("it may be stored");
+        assert_eq!([(); 2].map(|()| known.record_request(&text, ROUTE)), [false, true]);
+        let etag = HeaderValue::from_static("\"0\"");
+        let label = RestMetrics::new(&[]).label(None);
+        let slot = ResponseSlot::State(Commitment::Finalized);
+        let content = Some(Content { headers: Vec::new(), body: vec![Bytes::from_static(b"1")] });
+        let calls = watch_counter(&server, caller);
+        known.whole.insert(&text.key, KnownResponse { etag, label, calls, slot, content });
+        let respond = || {
+            let arrived = server.context.pool.now();
+            let sent = known.respond(&server, caller, &text, &mut HeaderMap::new(), arrived)?;
+            Some(sent.response.expect("no limit is reached").status())
+        };
+        assert_eq!([respond(), respond()], [Some(StatusCode::OK); 2]);
+        server.api.add();
+        assert_eq!((respond(), known.bytes()), (None, 0));
+        assert!(!known.record_request(&text, ROUTE), "it is new");
+    }
+
+    #[test]
+    fn many_records_are_watched_as_the_block() {
+        let server = racing_server();
+        let caller = MethodClient::default();
+        for (records_max, is_current) in [(usize::MAX, true), (RECORDS_MAX, false)] {
+            let options = ResponseOptions::default();
+            let call = caller.watch_call(&server, MANY, "[]", options, records_max);
+            // None of the records changes.
+            server.api.add();
+            let calls = caller.finish_watch(&server, vec![call.expect("they are known")]);
+            assert_eq!(calls.is_some(), is_current);
+        }
     }
 
     #[test]
@@ -625,20 +689,18 @@ mod tests {
         let get = request(Method::GET, &[], "");
         let conditional = request(Method::GET, &[("if-none-match", "*")], "");
         let known = KnownResponses::new(1 << 20);
-        let text = known.text_of(&get, None).expect("it may be stored");
+        let text = known.build_text(&get, None).expect("it may be stored");
         let recorded = [(); 3].map(|()| known.record_request(&text, ROUTE));
         assert_eq!(recorded, [false, true, true]);
         let tags = KnownResponses::new(0);
-        assert_eq!(tags.text_of(&get, None), None);
-        let text = tags.text_of(&conditional, None).expect("its tag may be stored");
+        assert_eq!(tags.build_text(&get, None), None);
+        let text = tags.build_text(&conditional, None).expect("its tag may be stored");
         assert!(tags.record_request(&text, ROUTE));
     }
 
     #[test]
     fn a_compared_result_is_current_only_if_the_ledger_did_not_change_meanwhile() {
-        let Server { api: toy, context, .. } = ToyApi::server().expect("a thread");
-        let api = RacingApi { toy, reads_left: AtomicU64::new(u64::MAX) };
-        let server = Server::new(api, context);
+        let server = racing_server();
         let caller = MethodClient::default();
         for changes in [false, true] {
             let options = ResponseOptions::default();

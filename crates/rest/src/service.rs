@@ -273,7 +273,7 @@ impl<R: RestApi> HttpApi<R::Api> for Rest<R> {
         // Counts as a request, whatever its result.
         let admitted = caller.admit(&server.context);
         let text = match admitted.is_ok() {
-            true => self.known_responses.text_of(&request, caller.reached()),
+            true => self.known_responses.build_text(&request, caller.reached()),
             false => None,
         };
         // Before there is a future: that of a method has some kilobytes.
