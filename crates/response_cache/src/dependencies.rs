@@ -176,8 +176,8 @@ impl Dependencies {
         Self { precondition: Some(Arc::new(precondition)), ..self }
     }
 
-    /// Makes the result current as long as the state that it describes is the same. `is_same` compares with the state
-    /// now, of which it has `bytes`. Such a result is not cached, only revalidated.
+    /// Makes the result current as long as the state that it describes is the same. `is_same` compares that state, which
+    /// it retains in `bytes` bytes, with the present one. Such a result is revalidated, but not cached.
     pub fn with_compared_state<A: LedgerVersions>(
         self,
         bytes: u64,

@@ -88,7 +88,7 @@ impl WatchedResult {
             && self.compared.as_ref().is_none_or(|compared| (compared.is_same)(ledger))
     }
 
-    /// Returns its bytes.
+    /// Returns the bytes of the result's dependencies, and of the state that it is compared with.
     pub fn bytes(&self) -> u64 {
         let compared = self.compared.as_ref().map_or(0, |compared| compared.bytes);
         compared + (size_of::<Self>() + size_of_val(&*self.dependencies)) as u64

@@ -55,7 +55,7 @@ fn serve_once(
         let node = Arc::new(serve::node_with(reader, &Settings { cache_bytes, ..*settings })?);
         let listeners = Listeners { rpc: listener, pubsub: None };
         let speaker = Arc::new(serve::NoPubSub);
-        // Repeated responses are computed, or in the response cache: `ladder` measures known ones.
+        // Without stored responses: each one is computed, or comes from the response cache. `ladder` measures the others.
         let web = Arc::new(Rest::new(SolanaRest::default()))
             as Arc<dyn jsonrpc::HttpApi<rpc_solana::SolanaApi>>;
         let mut stopped = stopped.clone();

@@ -67,7 +67,7 @@ impl VerifiedState {
         Ok(Self { bank: block.map(|block| VerifiedBank::read(api, block)), summary })
     }
 
-    /// Estimates its bytes.
+    /// Estimates the bytes of the summary and the bank.
     fn bytes(&self) -> u64 {
         let VerificationSummary { first_mismatch, sources, limitation, trust_root, .. } =
             &self.summary;
