@@ -46,10 +46,24 @@ pub(crate) struct GenerationSpan {
     /// The slot of the last final block, once the span was read to its end.
     end_slot: Option<Slot>,
     /// Whether the span could not be read to its end.
-    is_cut: bool,
+    ended_early: bool,
 }
 
 impl GenerationSpan {
+    fn new(generation: u64, log: Arc<dyn Log>, start: SpanStart, last: u64) -> Self {
+        let SpanStart { after, slot: start_slot } = start;
+        Self {
+            generation,
+            log,
+            after,
+            last,
+            start_slot,
+            left_at: None,
+            end_slot: None,
+            ended_early: false,
+        }
+    }
+
     /// Whether the span may have the block after `reached`, and was not read for it.
     fn may_continue(&self, reached: Slot) -> bool {
         self.start_slot.is_none_or(|start| start <= reached) && self.may_follow(reached)
@@ -107,43 +121,26 @@ impl GenerationSpans {
                     continue;
                 }
             };
-            let OpenGeneration { generation, log, tail } = opened;
-            let tail = tail.unwrap_or(Tail { first: 1, last: u64::MAX });
+            let tail = opened.tail.clone().unwrap_or(Tail { first: 1, last: u64::MAX });
             if tail.first > tail.last {
                 continue;
             }
-            let mut after = tail.first.saturating_sub(1);
-            let mut start_slot = None;
-            let mut is_silent = false;
-            if let Some(start) = find_snapshot(depot, &snapshots, generation, &tail).await {
-                // Messages after the snapshot may have been removed.
-                start_slot = (start.position >= after).then_some(start.slot);
-                after = after.max(start.position);
-            } else {
-                match read_start_slot(&*log, &tail).await {
-                    Ok(slot) => start_slot = slot,
-                    Err(FirstRecordError::Log(err)) if spans.is_empty() => return Err(err),
-                    Err(err) => {
-                        is_incomplete = true;
-                        is_silent = matches!(err, FirstRecordError::Silent);
-                        let err = &err as &dyn Error;
-                        tracing::warn!(generation, err, "cannot read the start of a generation");
-                    }
+            let start = find_start(depot, &snapshots, &opened, &tail).await;
+            let (start, failure) = match start {
+                Ok(start) => (start, None),
+                Err(FirstRecordError::Log(err)) if spans.is_empty() => return Err(err),
+                Err(err) => (SpanStart::oldest(&tail, None), Some(err)),
+            };
+            let OpenGeneration { generation, log, .. } = opened;
+            spans.push(GenerationSpan::new(generation, log, start, tail.last));
+            if let Some(failure) = failure {
+                is_incomplete = true;
+                let err = &failure as &dyn Error;
+                tracing::warn!(generation, err, "cannot read the start of a generation");
+                // The ones before it would take as long.
+                if matches!(failure, FirstRecordError::Silent) {
+                    break;
                 }
-            }
-            spans.push(GenerationSpan {
-                generation,
-                log,
-                after,
-                last: tail.last,
-                start_slot,
-                left_at: None,
-                end_slot: None,
-                is_cut: false,
-            });
-            // The ones before it would take as long.
-            if is_silent {
-                break;
             }
         }
         spans.reverse();
@@ -180,8 +177,8 @@ impl GenerationSpans {
     }
 
     /// Notes that the open span could not be read to its end.
-    pub(crate) fn note_cut(&mut self) {
-        self.spans[self.open].is_cut = true;
+    pub(crate) fn note_early_end(&mut self) {
+        self.spans[self.open].ended_early = true;
     }
 
     /// Opens a span that may have the block after `reached`, which the open one lacks, or else one that may have
@@ -207,7 +204,7 @@ impl GenerationSpans {
             self.open = index;
             return true;
         }
-        let may_be_longer = |span: &GenerationSpan| !span.is_cut && span.may_continue(reached);
+        let may_be_longer = |span: &GenerationSpan| !span.ended_early && span.may_continue(reached);
         let earlier = (0..self.open).rev().find(|index| may_be_longer(&self.spans[*index]));
         self.switch_span(earlier)
     }
@@ -250,7 +247,40 @@ async fn list_snapshots(depot: &Depot, cluster: &str, before: Slot) -> Vec<Manif
     }
 }
 
-/// The record after which a generation continues a snapshot.
+/// The start of the read of a generation.
+struct SpanStart {
+    /// Sequence before the first message to be read.
+    after: u64,
+    /// The slot of the block that the messages continue from. `None` if it is not known.
+    slot: Option<Slot>,
+}
+
+impl SpanStart {
+    /// The start at the oldest message of a generation, which continues from the block of a slot.
+    fn oldest(tail: &Tail, slot: Option<Slot>) -> Self {
+        Self { after: tail.first.saturating_sub(1), slot }
+    }
+}
+
+/// Finds where to start in a generation: after its newest snapshot, or else at its oldest message.
+async fn find_start(
+    depot: &Depot,
+    snapshots: &[ManifestKey],
+    opened: &OpenGeneration,
+    tail: &Tail,
+) -> Result<SpanStart, FirstRecordError> {
+    match find_snapshot(depot, snapshots, opened.generation, tail).await {
+        Some(snapshot) => {
+            let oldest = SpanStart::oldest(tail, None);
+            // Messages after the snapshot may have been removed.
+            let slot = (snapshot.position >= oldest.after).then_some(snapshot.slot);
+            Ok(SpanStart { after: oldest.after.max(snapshot.position), slot })
+        }
+        None => Ok(SpanStart::oldest(tail, read_start_slot(&*opened.log, tail).await?)),
+    }
+}
+
+/// A snapshot, and the record after which its generation continues it.
 struct SnapshotStart {
     position: u64,
     slot: Slot,

@@ -35,7 +35,7 @@ pub struct LoggedBlocks {
     /// The oldest block after the last one, if blocks between them are missing.
     gap_end: Option<GapEnd>,
     /// Whether a span could not be read to its end, and no block followed in another one.
-    is_cut: bool,
+    ended_early: bool,
     /// The error of such a span.
     failure: Option<LogError>,
     is_incomplete: bool,
@@ -96,7 +96,7 @@ impl LoggedBlocks {
             from,
             last: None,
             gap_end: None,
-            is_cut: false,
+            ended_early: false,
             failure: None,
             is_incomplete: false,
             may_grow: false,
@@ -129,7 +129,7 @@ impl LoggedBlocks {
             if let Some(err) = self.failure.take() {
                 return Err(err);
             }
-            self.is_incomplete |= self.is_cut;
+            self.is_incomplete |= self.ended_early;
             return Ok(None);
         }
     }
@@ -171,12 +171,12 @@ impl LoggedBlocks {
                 if self.open_missing(slot) {
                     return false;
                 }
-                self.is_incomplete |= self.is_cut;
+                self.is_incomplete |= self.ended_early;
                 self.may_grow |= self.spans.may_grow(self.reached_slot());
             }
         }
         self.gap_end = None;
-        self.is_cut = false;
+        self.ended_early = false;
         self.failure = None;
         self.last = Some(LastBlock { slot, blockhash: block.blockhash });
         true
@@ -227,10 +227,10 @@ impl LoggedBlocks {
 
     /// Notes the end of the open span, or the error that it ended with.
     fn end_span(&mut self, failure: Option<LogError>) {
-        let is_cut = failure.is_some() || self.reader.is_cut();
-        if is_cut {
-            self.is_cut = true;
-            self.spans.note_cut();
+        let ended_early = failure.is_some() || self.reader.ended_early();
+        if ended_early {
+            self.ended_early = true;
+            self.spans.note_early_end();
         } else {
             self.spans.note_end(self.reader.last_slot());
         }

@@ -39,7 +39,7 @@ pub(crate) struct SpanReader {
     /// Sequence of the last message to be read.
     end: u64,
     /// Whether the span ended before its last message: it fell silent, was removed, or has too many damages.
-    is_cut: bool,
+    ended_early: bool,
     /// Whether messages are skipped up to the next head.
     is_skipping: bool,
     damages: usize,
@@ -63,7 +63,7 @@ impl SpanReader {
             records: None,
             at: span.after,
             end: span.last,
-            is_cut: false,
+            ended_early: false,
             // A log may be cut within a record.
             is_skipping: true,
             damages: 0,
@@ -94,8 +94,8 @@ impl SpanReader {
     }
 
     /// Whether the span ended before its last message. Opening the log again may return more blocks.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.is_cut
+    pub(crate) fn ended_early(&self) -> bool {
+        self.ended_early
     }
 
     /// Returns the slot of the last final block, or 0 if the span has had none.
@@ -129,7 +129,7 @@ impl SpanReader {
         let next = tokio::time::timeout(MESSAGE_TIMEOUT, self.next_message()).await;
         let Ok(next) = next else {
             tracing::warn!(generation, wanted, "the log sends no message in {MESSAGE_TIMEOUT:?}");
-            self.is_cut = true;
+            self.ended_early = true;
             return Ok(false);
         };
         match next {
@@ -146,7 +146,7 @@ impl SpanReader {
             Err(ReadError::Log(err)) => return Err(err),
             Err(err) => {
                 tracing::warn!(generation, wanted, "cannot continue to read the log: {err}");
-                self.is_cut = true;
+                self.ended_early = true;
                 return Ok(false);
             }
         }

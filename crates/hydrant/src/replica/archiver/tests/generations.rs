@@ -75,14 +75,21 @@ impl GenerationWriter {
     }
 }
 
+impl Stores {
+    /// Archives blocks with a hole from slot 1,100 to slot 1,499. Returns the archiver of the blocks behind it.
+    async fn archive_with_hole(&self) -> Archiver {
+        self.archive(&ledger(1_000..=1_150)).await;
+        let archiver = self.archiver(&ledger(1_451..=1_650), Duration::ZERO);
+        archiver.archive_once(&mut None).await.expect("a store");
+        assert_eq!(self.holes().await, [1_100..=1_499]);
+        archiver
+    }
+}
+
 #[tokio::test]
 async fn a_hole_is_filled_with_the_blocks_of_several_generations() {
     let stores = Stores::open().await;
-    stores.archive(&ledger(1_000..=1_150)).await;
-    let late = ledger(1_451..=1_650);
-    let archiver = stores.archiver(&late, Duration::ZERO);
-    archiver.archive_once(&mut None).await.expect("a store");
-    assert_eq!(stores.holes().await, [1_100..=1_499]);
+    let archiver = stores.archive_with_hole().await;
 
     // The first one ends before the second one starts.
     let mut first = GenerationWriter::create(&*stores.space, 1, 1_050).await;
@@ -112,11 +119,7 @@ async fn a_hole_is_filled_with_the_blocks_of_several_generations() {
 #[tokio::test]
 async fn a_short_newest_generation_is_read_again_for_a_hole() {
     let stores = Stores::open().await;
-    stores.archive(&ledger(1_000..=1_150)).await;
-    let late = ledger(1_451..=1_650);
-    let archiver = stores.archiver(&late, Duration::ZERO);
-    archiver.archive_once(&mut None).await.expect("a store");
-    assert_eq!(stores.holes().await, [1_100..=1_499]);
+    let archiver = stores.archive_with_hole().await;
 
     // It lacks the block of slot 1,150.
     let mut first = GenerationWriter::create(&*stores.space, 1, 1_050).await;
