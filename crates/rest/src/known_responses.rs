@@ -54,24 +54,26 @@ const PART_BYTES: u64 = 96;
 
 /// The last responses to requests, by their text.
 pub(crate) struct KnownResponses {
-    /// Responses with their headers and bodies.
-    whole: RequestMemo<KnownResponse>,
-    /// Responses whose `ETag` alone is stored.
-    tags: RequestMemo<KnownResponse>,
+    whole: RequestMemo<WholeResponse>,
+    tags: RequestMemo<KnownTag>,
     recent: RecentTexts,
     stores_content: bool,
 }
 
-/// A response that was sent, with the dependencies of its calls.
-struct KnownResponse {
+/// The `ETag` of a response that was sent, with the dependencies of its calls.
+struct KnownTag {
     etag: HeaderValue,
     /// The label of the route in metrics.
     label: RouteLabel,
     /// The calls that it was computed by.
     calls: Box<[WatchedCall]>,
     slot: ResponseSlot,
-    /// The headers and the body, if they are stored.
-    content: Option<Content>,
+}
+
+/// A response that was sent, with its headers and body.
+struct WholeResponse {
+    tag: KnownTag,
+    content: Content,
 }
 
 /// The headers of a response, without those of its context, and its body.
@@ -221,10 +223,14 @@ impl KnownResponses {
         headers: &mut HeaderMap,
         arrived: Duration,
     ) -> Option<RepeatedResponse> {
-        let known = self.whole.get(&text.key);
-        let known = known.or_else(|| self.tags.get(&text.key).filter(|_| text.is_conditional))?;
+        let whole = self.whole.get(&text.key);
+        let tag = match &whole {
+            None if text.is_conditional => self.tags.get(&text.key),
+            _ => None,
+        };
+        let known = whole.as_ref().map(|whole| &whole.tag).or(tag.as_deref())?;
         let is_match = text.is_conditional && matches_if_none_match(headers, &known.etag);
-        let content = if is_match { None } else { Some(known.content.as_ref()?) };
+        let content = if is_match { None } else { Some(&whole.as_ref()?.content) };
         if !caller.has_min_slot(server, known.slot.commitment()) {
             return None;
         }
@@ -264,13 +270,13 @@ impl KnownResponses {
         let Some(etag) = response.headers().get(header::ETAG).cloned() else { return };
         let Some(slot) = ResponseSlot::find(route, commitment, response.headers()) else { return };
         let Some(calls) = caller.finish_watch(server, calls) else { return };
+        let tag = KnownTag { etag, label, calls, slot };
         let content = if self.stores_content { Content::from_response(response) } else { None };
-        let memo = match &content {
-            Some(_) => &self.whole,
-            None if text.is_conditional => &self.tags,
-            None => return,
-        };
-        memo.insert(&text.key, KnownResponse { etag, label, calls, slot, content });
+        match content {
+            Some(content) => self.whole.insert(&text.key, WholeResponse { tag, content }),
+            None if text.is_conditional => self.tags.insert(&text.key, tag),
+            None => {}
+        }
     }
 }
 
@@ -305,7 +311,7 @@ impl WatchedResponse {
     }
 }
 
-impl KnownResponse {
+impl KnownTag {
     /// Returns the response with its content and body, or the 304. Its headers replace those in `headers`.
     fn to_response(
         &self,
@@ -328,11 +334,16 @@ impl KnownResponse {
     }
 }
 
-impl Weight for KnownResponse {
+impl Weight for KnownTag {
     fn bytes(&self) -> u64 {
         let calls: u64 = self.calls.iter().map(WatchedCall::bytes).sum();
-        let content = self.content.as_ref().map_or(0, Content::bytes);
-        (size_of::<Self>() + self.etag.len()) as u64 + calls + content
+        (size_of::<Self>() + self.etag.len()) as u64 + calls
+    }
+}
+
+impl Weight for WholeResponse {
+    fn bytes(&self) -> u64 {
+        size_of::<Content>() as u64 + self.tag.bytes() + self.content.bytes()
     }
 }
 
@@ -523,7 +534,7 @@ mod tests {
         let label = RestMetrics::new(&[]).label(None);
         let text = RequestText { key: b"/".to_vec(), is_conditional: true };
         let known = KnownResponses::new(0);
-        known.tags.insert(&text.key, KnownResponse { etag, label, calls, slot, content: None });
+        known.tags.insert(&text.key, KnownTag { etag, label, calls, slot });
         server.api.reads_left.store(read, Ordering::Relaxed);
         let arrived = server.context.pool.now();
         let sent = known.respond(&server, caller, &text, &mut headers, arrived)?;
@@ -565,9 +576,10 @@ mod tests {
         let etag = HeaderValue::from_static("\"0\"");
         let label = RestMetrics::new(&[]).label(None);
         let slot = ResponseSlot::State(Commitment::Finalized);
-        let content = Some(Content { headers: Vec::new(), body: vec![Bytes::from_static(b"1")] });
+        let content = Content { headers: Vec::new(), body: vec![Bytes::from_static(b"1")] };
         let calls = watch_counter(&server, caller);
-        known.whole.insert(&text.key, KnownResponse { etag, label, calls, slot, content });
+        let tag = KnownTag { etag, label, calls, slot };
+        known.whole.insert(&text.key, WholeResponse { tag, content });
         let respond = || {
             let arrived = server.context.pool.now();
             let sent = known.respond(&server, caller, &text, &mut HeaderMap::new(), arrived)?;
