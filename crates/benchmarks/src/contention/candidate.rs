@@ -22,7 +22,7 @@ use crate::index::baselines::{Baseline, Dash, DashOutside, Locked};
 use crate::index::keys::{Shuffled, pubkey};
 
 /// Maximum writes of one publish of ours: a transaction writes tens of records, a block thousands.
-const WRITES_PER_PUBLISH_MAX: u32 = 1_000;
+pub(super) const WRITES_PER_PUBLISH_MAX: u32 = 1_000;
 
 /// A candidate's name and constructor.
 pub(super) type NamedCandidate = (&'static str, fn(prior: u32) -> Result<Box<dyn Candidate>>);
@@ -109,10 +109,10 @@ struct BaselineReader {
 }
 
 impl Worker for BaselineReader {
-    fn run_once(&mut self) {
+    fn run_once(&mut self) -> u64 {
         self.buffer.clear();
         self.baseline.copy(&self.key, &mut self.buffer);
-        std::hint::black_box(&self.buffer);
+        std::hint::black_box(&self.buffer).len() as u64
     }
 }
 
@@ -124,9 +124,10 @@ struct BaselineWriter {
 }
 
 impl Worker for BaselineWriter {
-    fn run_once(&mut self) {
+    fn run_once(&mut self) -> u64 {
         self.baseline.insert(&self.key, record(self.next));
         self.next += self.step;
+        1
     }
 }
 
@@ -199,15 +200,15 @@ struct HydrantReader {
 }
 
 impl Worker for HydrantReader {
-    fn run_once(&mut self) {
+    fn run_once(&mut self) -> u64 {
         let _epoch = self.of.published.load();
-        let Some(key) = self.of.key() else { return };
+        let Some(key) = self.of.key() else { return 0 };
         let mut records = self.of.postings.records(key);
         self.buffer.clear();
         while let Some(ids) = records.batch() {
             self.buffer.extend(ids);
         }
-        std::hint::black_box(&self.buffer);
+        std::hint::black_box(&self.buffer).len() as u64
     }
 }
 
@@ -218,8 +219,10 @@ struct HydrantWriter {
 }
 
 impl Worker for HydrantWriter {
-    fn run_once(&mut self) {
-        let Some(key) = self.of.key() else { return };
+    fn run_once(&mut self) -> u64 {
+        let Some(key) = self.of.key() else { return 0 };
+        // Not needed here, but the rivals' writers compute it too.
+        std::hint::black_box(record(self.next));
         // A lock that no other thread takes meanwhile, for each write: the rivals take one, too.
         self.of.with_index(|index| index.insert(key, AddressId(RECORDS.at(self.next))));
         self.next += 1;
@@ -227,6 +230,7 @@ impl Worker for HydrantWriter {
         if self.unpublished == WRITES_PER_PUBLISH_MAX {
             self.on_idle();
         }
+        1
     }
 
     fn on_idle(&mut self) {
@@ -248,10 +252,14 @@ mod tests {
             let candidate = make(1_000)?;
             assert_eq!(candidate.len(), 1_000, "{name}");
             let mut writers = candidate.writers(1_000);
-            writers.iter_mut().for_each(|writer| (0..10).for_each(|_| writer.run_once()));
+            for writer in &mut writers {
+                assert_eq!((0..10).map(|_| writer.run_once()).sum::<u64>(), 10, "{name}");
+            }
             writers.iter_mut().for_each(|writer| writer.on_idle());
             let written = 10 * writers.len() as u32;
             assert_eq!(candidate.len(), 1_000 + written as usize, "{name}");
+            let read = candidate.readers()[0].run_once();
+            assert_eq!(read, u64::from(1_000 + written), "{name}");
             candidate.remove(1_000..1_000 + written);
             assert_eq!(candidate.len(), 1_000, "{name}");
         }

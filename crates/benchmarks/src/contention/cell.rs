@@ -1,9 +1,13 @@
 //! The cells of the grid, and the profiles that the author's aggregation groups them by.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 /// The values of each of the three variables.
 pub(super) const LEVELS: [u32; 9] = [0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+
+/// The time after which `run.sh` of dashmap-benchmark stops a cell.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Entries before the load, and the operations that are offered within a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

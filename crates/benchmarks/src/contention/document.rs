@@ -1,8 +1,9 @@
 //! The tables and plots of the grid.
 //!
 //! Shape: nine tables and plots as `parse.py` of dashmap-benchmark makes them: for each profile and each variable the
-//! mean duration at each value of the variable, over the cells whose other variables are in the profile. They are left
-//! out until all cells are measured: a mean over some of the cells is that of other loads.
+//! mean duration at each value of the variable, over the cells whose other variables are in the profile. A cell counts
+//! as 300 seconds at most, like one that the author's script stopped. The tables are left out until all cells are
+//! measured: a mean over some of the cells is that of other loads.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,12 +12,15 @@ use ::loadgen::svg::{Axis, Document, Line, Plot, Point, Scale};
 use anyhow::Result;
 
 use super::candidate::{CANDIDATES, NamedCandidate, OURS};
-use super::cell::{Cell, LEVELS, PROFILES, Profile, TO_THE_END, VARIABLES, Variable, short};
-use super::results::{Measure, Part, Results, Seconds};
+use super::cell::{
+    Cell, LEVELS, PROFILES, Profile, TIMEOUT, TO_THE_END, VARIABLES, Variable, short,
+};
+use super::results::{Measure, Part, Ratio, Results, Seconds};
+use crate::median::median;
 use crate::report::Report;
 
-/// Times within this factor count as equal.
-const NOISE: f64 = 1.05;
+/// Times within this factor count as equal: a cell is measured once, and the minimum of five noisy values is too low.
+const NOISE: f64 = 1.1;
 
 const MEASURES: [(Measure, &str); 4] = [
     (Measure::Whole, "both done"),
@@ -41,8 +45,10 @@ pub(super) fn write(report: &Report, results: &Results, like: &str, level_max: u
     let mut text = format!(
         "# Benchmarks: contention grid\n\nWritten by `cargo xtask bench contention`. {}\nRows by commit: {}.\n\n\
          Seconds until the work of a second is done: `~` marks values with an extrapolated cell. Each candidate has \
-         one hot key. A read copies all of its entries, in the form that the lookup of their records needs. \
-         [grid.csv](grid.csv) has every cell with its commit, [like.csv](like.csv) the rounds of the last tables.\n",
+         one hot key, as many readers as cores, and as many writers; ours has one writer. A read copies all of its \
+         entries, in the form that the lookup of their records needs. [grid.csv](grid.csv) has every cell with its \
+         commit, and the entries that its reads copied: a set is smaller while its writes are late. \
+         [like.csv](like.csv) has the rounds of the last tables.\n",
         report.sources()?,
         results.rows.commits()
     );
@@ -105,7 +111,8 @@ fn by_level(results: &Results, cells: &[Cell], profile: &Profile, variable: Vari
             let seconds = of_level
                 .iter()
                 .filter_map(|cell| results.seconds(Part::Grid, name, cell, Measure::Whole));
-            mean(seconds)
+            let most = TIMEOUT.as_secs_f64();
+            mean(seconds.map(|it| Seconds { value: it.value.min(most), ..it }))
         });
         if means.iter().any(Option::is_some) {
             by_level.push((level, means.to_vec()));
@@ -189,68 +196,88 @@ fn cell_table(
     }
 }
 
+/// The ratio of ours to the best rival, for each cell.
+type Ratios<'a> = Vec<(&'a Cell, Ratio)>;
+
 /// Where ours is faster and where it is slower than the best rival.
 fn comparison(results: &Results, cells: &[Cell]) -> String {
-    let mut text = String::new();
-    let mut regions = String::new();
+    let mut counts = String::new();
+    let mut levels = String::new();
+    let mut furthest = String::new();
     for (measure, name) in MEASURES {
-        let ratios: Vec<(&Cell, f64)> = cells
-            .iter()
-            .filter_map(|cell| Some((cell, results.ratio(Part::Grid, cell, measure)?)))
-            .collect();
+        let ratios = cells.iter().filter_map(|cell| {
+            let ratio = results.ratio(Part::Grid, cell, measure)?;
+            Some((cell, ratio))
+        });
+        let ratios: Ratios<'_> = ratios.collect();
         if ratios.is_empty() {
             continue;
         }
-        let part = |is_in: &dyn Fn(f64) -> bool| {
-            let cells = ratios.iter().filter(|(_, ratio)| is_in(*ratio));
-            cells.copied().collect::<Vec<_>>()
-        };
-        let faster = part(&|ratio| ratio < 1.0 / NOISE);
-        let slower = part(&|ratio| ratio > NOISE);
-        let same = ratios.len() - faster.len() - slower.len();
-        let _ = writeln!(
-            text,
-            "| {name} | {} | {} | {same} | {} |",
-            ratios.len(),
-            faster.len(),
-            slower.len()
-        );
-        for (cells, is) in [(faster, "faster"), (slower, "slower")] {
-            regions.push_str(&region(name, is, cells));
+        counts.push_str(&format!("| {name} {}\n", format_counts(&ratios)));
+        if measure == Measure::Whole {
+            levels = by_levels(&ratios);
         }
+        furthest.push_str(&furthest_cells(name, &ratios));
     }
-    if text.is_empty() {
-        return text;
+    if counts.is_empty() {
+        return counts;
     }
+    let noise = (NOISE - 1.0) * 100.0;
     format!(
-        "\n## Ours compared with the best rival of each cell\n\n\
-         | timer | cells | faster | same, within {:.0} % | slower |\n|---|---|---|---|---|\n{text}\n{regions}",
-        (NOISE - 1.0) * 100.0
+        "\n## Ours compared with the best rival of each cell\n\nThe ratio is the time of ours over that of the fastest \
+         of the five rivals in the cell.\n\n| timer {COUNTS_HEAD}\n{counts}\nThe same for both done, by each \
+         variable:\n\n| level {COUNTS_HEAD}\n{levels}\n{furthest}\n`same`: within {noise:.0} %. `extrapolated`: cells \
+         in which one of the two values is extrapolated.\n"
     )
 }
 
-/// A line that names a region of the grid, and its extreme cells.
-fn region(timer: &str, is: &str, mut cells: Vec<(&Cell, f64)>) -> String {
-    if cells.is_empty() {
-        return String::new();
+const COUNTS_HEAD: &str = concat!(
+    "| cells | faster | same | slower | extrapolated | median ratio |\n",
+    "|---|---|---|---|---|---|---|"
+);
+
+fn format_counts(ratios: &Ratios<'_>) -> String {
+    let count = |is_in: &dyn Fn(&Ratio) -> bool| ratios.iter().filter(|it| is_in(&it.1)).count();
+    let faster = count(&|ratio| ratio.value < 1.0 / NOISE);
+    let slower = count(&|ratio| ratio.value > NOISE);
+    let extrapolated = count(&|ratio| ratio.is_extrapolated);
+    let same = ratios.len() - faster - slower;
+    let middle = median(ratios.iter().map(|(_, ratio)| ratio.value).collect());
+    format!("| {} | {faster} | {same} | {slower} | {extrapolated} | {middle:.3} |", ratios.len())
+}
+
+/// A row for each value of each variable.
+fn by_levels(ratios: &Ratios<'_>) -> String {
+    let mut text = String::new();
+    for variable in VARIABLES {
+        let levels: BTreeSet<u32> = ratios.iter().map(|(cell, _)| cell.value(variable)).collect();
+        for level in levels {
+            let of_level = ratios.iter().filter(|(cell, _)| cell.value(variable) == level);
+            let counts = format_counts(&of_level.copied().collect());
+            text.push_str(&format!("| {} {} {counts}\n", short(level), variable.name()));
+        }
     }
-    let range = |variable| {
-        let values = || cells.iter().map(|(cell, _)| cell.value(variable));
-        let [least, most] = [values().min(), values().max()].map(|it| short(it.unwrap_or(0)));
-        format!("{} {least} to {most}", Variable::name(variable))
+    text
+}
+
+/// A line with the cells in which ours is furthest ahead, and one with those in which it is furthest behind.
+fn furthest_cells(timer: &str, ratios: &Ratios<'_>) -> String {
+    let mut sorted = ratios.clone();
+    sorted.sort_by(|one, other| one.1.value.total_cmp(&other.1.value));
+    let ahead = sorted.iter().filter(|(_, ratio)| ratio.value < 1.0 / NOISE);
+    let behind = sorted.iter().rev().filter(|(_, ratio)| ratio.value > NOISE);
+    let line = |is, cells: Vec<&(&Cell, Ratio)>| {
+        if cells.is_empty() {
+            return String::new();
+        }
+        let cells = cells.into_iter().take(6).map(|(cell, ratio)| {
+            let mark = if ratio.is_extrapolated { "~" } else { "" };
+            format!("{} {mark}{:.3}", cell_name(cell), ratio.value)
+        });
+        let cells = cells.collect::<Vec<_>>().join("; ");
+        format!("* {timer}: furthest {is}, as prior / writes / reads: {cells}.\n")
     };
-    let ranges = VARIABLES.map(range).join(", ");
-    // The most extreme first, by the ratio in either direction.
-    cells.sort_by(|one, other| other.1.ln().abs().total_cmp(&one.1.ln().abs()));
-    let middle = cells[cells.len() / 2].1;
-    let extremes = cells.iter().take(6);
-    let extremes = extremes.map(|(cell, ratio)| format!("{} {ratio:.3}", cell_name(cell)));
-    format!(
-        "* {timer}: ours is {is} in {} cells ({ranges}); the median ratio is {middle:.3}. Furthest, as prior / writes \
-         / reads: {}.\n",
-        cells.len(),
-        extremes.collect::<Vec<_>>().join("; ")
-    )
+    line("ahead", ahead.collect()) + &line("behind", behind.collect())
 }
 
 fn cell_name(cell: &Cell) -> String {
@@ -310,7 +337,8 @@ mod tests {
         let out = dir.path().to_string_lossy().into_owned();
         let report = Report::open("contention", &["--out".to_owned(), out], true)?;
         let mut results = Results { rows: report.rows("a.csv", KEY_LEN, COLUMNS)?, offered: 1.0 };
-        let side = Side { offered: 10, served: 10, seconds: 2.0, cpu: 0.0, thread_max: 0 };
+        let side =
+            Side { offered: 10, served: 10, entries: 10, seconds: 2.0, cpu: 0.0, thread_max: 0 };
         let measured = Measured { reads: side, writes: side };
         let cells = Cell::all(10);
         let all = cells.iter().flat_map(|cell| CANDIDATES.map(|(name, _)| (name, cell)));
@@ -330,10 +358,17 @@ mod tests {
     fn a_profile_has_the_mean_of_its_cells_at_each_value() -> Result<()> {
         let report = Report::open("contention", &[], true)?;
         let mut results = Results { rows: report.rows("a.csv", KEY_LEN, COLUMNS)?, offered: 1.0 };
-        let side = |served, seconds| Side { offered: 10, served, seconds, cpu: 0.0, thread_max: 0 };
+        let side = |served, seconds| Side {
+            offered: 10,
+            served,
+            entries: 0,
+            seconds,
+            cpu: 0.0,
+            thread_max: 0,
+        };
         // Two light cells by prior entries, and one that is not light.
         for (writes, reads, served, seconds) in
-            [(10, 10, 10, 2.0), (10, 100, 5, 3.0), (10, 10_000, 10, 90.0)]
+            [(10, 10, 10, 2.0), (10, 100, 5, 6.0), (10, 10_000, 10, 90.0)]
         {
             let measured = Measured { reads: side(served, seconds), writes: side(10, 1.0) };
             let cell = Cell { prior: 100_000, writes, reads };
@@ -345,6 +380,13 @@ mod tests {
         let mean = by_prior[0].1.last().copied().flatten();
         assert_eq!(mean, Some(Seconds { value: 4.0, is_extrapolated: true }));
         assert_eq!(format_seconds(mean), "~4.000");
+        // A cell counts as 300 seconds at most.
+        let cell = Cell { prior: 100_000, writes: 100, reads: 100 };
+        let measured = Measured { reads: side(5, 9_000.0), writes: side(10, 1.0) };
+        results.push(Part::Grid, OURS, &cell, &measured)?;
+        let by_prior = by_level(&results, &Cell::all(100_000), &PROFILES[0], Variable::Prior);
+        let mean = by_prior[0].1.last().copied().flatten();
+        assert_eq!(mean.map(|mean| mean.value), Some((2.0 + 6.0 + 300.0) / 3.0));
         Ok(())
     }
 }

@@ -16,10 +16,12 @@ pub(super) const COLUMNS: &[&str] = &[
     "reads_per_second",
     "reads_offered",
     "reads_served",
+    "reads_entries",
     "reads_s",
     "reads_cpu_s",
     "writes_offered",
     "writes_served",
+    "writes_entries",
     "writes_s",
     "writes_cpu_s",
 ];
@@ -64,6 +66,14 @@ pub(super) struct Seconds {
     pub(super) is_extrapolated: bool,
 }
 
+/// The seconds of ours as a multiple of the best rival's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ratio {
+    pub(super) value: f64,
+    /// Whether one of the two values is.
+    pub(super) is_extrapolated: bool,
+}
+
 impl Part {
     fn name(self) -> &'static str {
         match self {
@@ -83,12 +93,13 @@ impl Results {
             Some(Side {
                 offered: number(0)? as u64,
                 served: number(1)? as u64,
+                entries: number(2)? as u64,
                 thread_max: 0,
-                seconds: number(2)?,
-                cpu: number(3)?,
+                seconds: number(3)?,
+                cpu: number(4)?,
             })
         };
-        Some(Measured { reads: side(0)?, writes: side(4)? })
+        Some(Measured { reads: side(0)?, writes: side(5)? })
     }
 
     pub(super) fn push(
@@ -99,10 +110,11 @@ impl Results {
         measured: &Measured,
     ) -> Result<()> {
         let cells = |side: &Side| {
-            let Side { offered, served, seconds, cpu, .. } = side;
+            let Side { offered, served, entries, seconds, cpu, .. } = side;
             [
                 format!("{offered}"),
                 format!("{served}"),
+                format!("{entries}"),
                 format!("{seconds:.6}"),
                 format!("{cpu:.6}"),
             ]
@@ -127,7 +139,12 @@ impl Results {
     ) -> Option<Seconds> {
         let Measured { reads, writes } = self.find(part, candidate, cell)?;
         let side = |side: &Side| {
-            (side.offered > 0).then(|| side.to_seconds(side.seconds).at_least(self.offered))
+            let seconds = Seconds {
+                // Work that is offered over a second takes at least a second.
+                value: side.seconds.max(self.offered),
+                is_extrapolated: side.is_extrapolated(),
+            };
+            (side.offered > 0).then_some(seconds)
         };
         match measure {
             Measure::Reads => side(&reads),
@@ -137,38 +154,28 @@ impl Results {
                 (reads, None) => reads,
                 (_, writes) => writes,
             },
-            Measure::Cpu => {
-                let [reads, writes] = [reads, writes].map(|side| side.to_seconds(side.cpu));
-                Some(Seconds {
-                    value: reads.value + writes.value,
-                    is_extrapolated: reads.is_extrapolated || writes.is_extrapolated,
-                })
-            }
+            Measure::Cpu => Some(Seconds {
+                value: reads.cpu + writes.cpu,
+                is_extrapolated: reads.is_extrapolated() || writes.is_extrapolated(),
+            }),
         }
     }
 
     /// Returns the seconds of ours as a multiple of the best rival's. `None`: a candidate was not measured.
-    pub(super) fn ratio(&self, part: Part, cell: &Cell, measure: Measure) -> Option<f64> {
-        let seconds = |name| self.seconds(part, name, cell, measure).map(|seconds| seconds.value);
+    pub(super) fn ratio(&self, part: Part, cell: &Cell, measure: Measure) -> Option<Ratio> {
+        let seconds = |name| self.seconds(part, name, cell, measure);
         let rivals = CANDIDATES.iter().filter(|(name, _)| *name != OURS);
-        let rivals: Option<Vec<f64>> = rivals.map(|(name, _)| seconds(name)).collect();
-        Some(seconds(OURS)? / rivals?.into_iter().min_by(f64::total_cmp)?)
+        let rivals: Option<Vec<Seconds>> = rivals.map(|(name, _)| seconds(name)).collect();
+        let best = rivals?.into_iter().min_by(|one, other| one.value.total_cmp(&other.value))?;
+        let ours = seconds(OURS)?;
+        let is_extrapolated = ours.is_extrapolated || best.is_extrapolated;
+        Some(Ratio { value: ours.value / best.value, is_extrapolated })
     }
 }
 
 impl Side {
-    /// Scales a time to all offered operations.
-    fn to_seconds(self, seconds: f64) -> Seconds {
-        let is_extrapolated = self.served < self.offered;
-        let scale =
-            if is_extrapolated { self.offered as f64 / self.served.max(1) as f64 } else { 1.0 };
-        Seconds { value: seconds * scale, is_extrapolated }
-    }
-}
-
-impl Seconds {
-    fn at_least(self, least: f64) -> Self {
-        Self { value: self.value.max(least), ..self }
+    fn is_extrapolated(&self) -> bool {
+        self.served < self.offered
     }
 }
 
@@ -192,10 +199,16 @@ mod tests {
         let report = Report::open("contention", &[], true)?;
         let mut results = Results { rows: report.rows("a.csv", KEY_LEN, COLUMNS)?, offered: 1.0 };
         let cell = Cell { prior: 10, writes: 100, reads: 1_000 };
-        let side =
-            |offered, served, seconds, cpu| Side { offered, served, seconds, cpu, thread_max: 0 };
+        let side = |offered, served, seconds, cpu| Side {
+            offered,
+            served,
+            entries: served,
+            seconds,
+            cpu,
+            thread_max: 0,
+        };
         for (name, reads) in
-            [("rwlock-hashmap", side(1_000, 250, 3.0, 5.0)), (OURS, side(1_000, 1_000, 0.5, 0.5))]
+            [("rwlock-hashmap", side(1_000, 250, 12.0, 20.0)), (OURS, side(1_000, 1_000, 0.5, 0.5))]
         {
             let measured = Measured { reads, writes: side(100, 100, 1.5, 0.5) };
             results.push(Part::Grid, name, &cell, &measured)?;
@@ -218,7 +231,8 @@ mod tests {
             }
         }
         // Work that is offered over a second takes at least a second.
-        assert_eq!(results.ratio(Part::Grid, &cell, Measure::Reads), Some(1.0 / 12.0));
+        let ratio = Ratio { value: 1.0 / 12.0, is_extrapolated: true };
+        assert_eq!(results.ratio(Part::Grid, &cell, Measure::Reads), Some(ratio));
         Ok(())
     }
 }
