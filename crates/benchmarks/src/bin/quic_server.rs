@@ -1,7 +1,7 @@
 //! A server under measurement: `quic_server ours|ours-fixed|ours-discard|quinn [--window N] [--bytes N]`.
 //!
-//! `ours-fixed` grants the whole window at once. `ours-discard` has no queue and no second thread: it drops transactions
-//! where it receives them, as the rivals do.
+//! `ours-fixed` grants the whole window at once to all connections. `ours-discard` has no queue and no second thread:
+//! it drops transactions where it receives them, as the rivals do.
 //! It counts its allocations, and reports them on request over standard input (`tpu/metrics.rs`).
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,9 @@ fn main() -> Result<()> {
     match args.first().map(String::as_str) {
         Some("ours") => serve_queue(config(window)),
         Some("ours-fixed") => {
-            serve_queue(Config { window_initial: window as u32, ..config(window) })
+            let window_initial = window as u32;
+            let streams_max = window * config(window).connections_max;
+            serve_queue(Config { window_initial, streams_max, ..config(window) })
         }
         Some("ours-discard") => serve_discarding(config(window)),
         Some("quinn") => quinn_server::serve(window, value("--bytes").unwrap_or(0), allocations),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use ::loadgen::svg::{Axis, Document, Line, Plot, Point, Scale};
 use anyhow::Result;
 
-use super::measurement::{Measurement, size_name};
+use super::measurement::{Measurement, WINDOW, size_name};
 use crate::median::median;
 use crate::report::{Rows, table_head};
 use crate::threshold;
@@ -146,11 +146,12 @@ fn table(run: &Measurement<'_>, results: &Results) -> String {
     }
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let about = format!(
-        "Medians of {} rounds of {} s, all servers in each round. The last columns are ratios within a round, of \
-         streams a second and of streams for the same CPU time: above 1 ours does more. The cells that ours loses are \
-         first. Commits: {}.",
+        "Medians of {} rounds, all servers in each round. A round takes {} s, by the number of connections, each of \
+         which has used its window of {WINDOW} streams before. The servers on quinn have Agave's window for a stream, \
+         the size of a transaction. The last columns are ratios within a round, of streams a second and of streams for \
+         the same CPU time: above 1 ours does more. The cells that ours loses are first. Commits: {}.",
         run.size.cell_rounds,
-        run.size.cell_seconds,
+        run.size.cell_seconds.map(|seconds| seconds.to_string()).join(", "),
         results.rows.commits()
     );
     let lines: String = lines.into_iter().map(|(_, line)| line).collect();
@@ -234,10 +235,14 @@ fn measure(run: &mut Measurement<'_>, rows: &mut Rows) -> Result<()> {
         let mut contenders = Vec::new();
         for name in servers {
             let start = run.deliveries.new_start("cells", name);
-            contenders.push((start, Contender::start(name, 512, first.connections, bytes)?));
+            let mut contender = Contender::start(name, WINDOW, first.connections, bytes)?;
+            contender.measure(&format!("bytes=200 streams={}", WINDOW * first.connections))?;
+            contenders.push((start, contender));
         }
         for load in missing {
-            let text = load.cell.load(run.size.cell_seconds);
+            let connections = run.size.connections.iter().zip(run.size.cell_seconds);
+            let seconds = connections.filter(|(count, _)| **count == load.connections);
+            let text = load.cell.load(seconds.map(|(_, seconds)| seconds).sum());
             for (_, contender) in &mut contenders {
                 contender.measure(&text)?;
             }

@@ -10,7 +10,7 @@ use crate::report::{Report, Rows, table_head};
 use crate::threshold;
 use crate::tpu::stream_cost::{Contender, Delivery};
 
-const OURS: &str = "ours";
+pub(super) const OURS: &str = "ours";
 
 /// The deliveries of all parts.
 pub(super) struct Deliveries(Rows);

@@ -3,6 +3,9 @@
 use super::deliveries::Deliveries;
 use crate::report::{Progress, Report};
 
+/// Streams that a connection may have open at once.
+pub(super) const WINDOW: usize = 512;
+
 /// The servers, ours first.
 pub(super) const SERVERS: [&str; 3] = ["ours", "quinn", "quinn-old"];
 
@@ -15,7 +18,9 @@ pub(super) struct Size {
     pub(super) connections: [usize; 3],
     pub(super) warm_streams: u64,
     pub(super) warm_rounds: usize,
-    pub(super) cell_seconds: f64,
+    /// Seconds of a round of a cell, by the number of connections. With many of them a round starts and ends with some
+    /// milliseconds in which not all are busy.
+    pub(super) cell_seconds: [f64; 3],
     pub(super) cell_rounds: usize,
     pub(super) stall_seconds: f64,
 }
@@ -26,7 +31,7 @@ pub(super) const FULL: Size = Size {
     connections: [1, 100, 2_000],
     warm_streams: 400_000,
     warm_rounds: 5,
-    cell_seconds: 0.25,
+    cell_seconds: [0.4, 0.4, 1.5],
     cell_rounds: 7,
     stall_seconds: 20.0,
 };
@@ -37,7 +42,7 @@ pub(super) const TOY: Size = Size {
     connections: [1, 4, 20],
     warm_streams: 2_000,
     warm_rounds: 1,
-    cell_seconds: 0.01,
+    cell_seconds: [0.01; 3],
     cell_rounds: 1,
     stall_seconds: 0.05,
 };

@@ -79,15 +79,18 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
 /// Returns the allocations in a thousand streams by site, those of all sites last.
 fn measure(name: &str, streams: u64) -> Result<Vec<(String, Allocations)>> {
     let without = count(name, 1)?;
-    let with = count(name, streams + 1)?;
+    let mut with = count(name, streams + 1)?;
+    for site in without.keys() {
+        with.entry(site.clone()).or_default();
+    }
     let mut sites = Vec::new();
     let mut rest = Allocations::default();
     let mut total = Allocations::default();
     let scale = 1_000.0 / streams as f64;
     for (site, with) in with {
         let without = without.get(&site).copied().unwrap_or_default();
-        let count = (with.count - without.count).max(0.0) * scale;
-        let bytes = (with.bytes - without.bytes).max(0.0) * scale;
+        let count = (with.count - without.count) * scale;
+        let bytes = (with.bytes - without.bytes) * scale;
         total.count += count;
         total.bytes += bytes;
         if count >= PER_THOUSAND_MIN {

@@ -1,14 +1,21 @@
-//! Many connections, long enough that all of them have used their windows: allocations, and bytes held.
+//! Many connections, long enough that all of them have used their windows: allocations, and bytes held. Then the bytes
+//! held after each connection has sent a window of streams, as many of them at once as the server allows.
 
 use anyhow::Result;
 
-use super::measurement::{Measurement, size_name};
+use super::deliveries::OURS;
+use super::measurement::{Measurement, WINDOW, size_name};
 use crate::median::median;
 use crate::report::{Rows, table_head};
 use crate::threshold;
+use crate::tpu::process::{Generator, Server};
 use crate::tpu::stream_cost::{Cell, Contender, SIZES};
 
+/// Our server, if it shared no bound on open streams among its connections.
+const OURS_FIXED: &str = "ours-fixed";
+
 pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String> {
+    let full_windows = full_windows(run, is_selected)?;
     let columns = [
         "server",
         "bytes_each",
@@ -30,7 +37,7 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
     let mut table = String::new();
     let mut most = 0.0_f64;
     let mut most_of_quinn = 0.0_f64;
-    let mut most_held = 0.0_f64;
+    let mut most_held = full_windows.of_quinn_old.unwrap_or(0.0);
     let mut measured = 0;
     for cell in cells.iter().copied() {
         let values = |name: &str, value: &dyn Fn(&Rows, &[String]) -> Option<f64>| {
@@ -67,7 +74,7 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
         table.push_str(&format!("{line} {:.3} |\n", allocations / quinn));
     }
     if table.is_empty() {
-        return Ok(table);
+        return Ok(full_windows.table);
     }
     let is_complete = measured == cells.len();
     if is_complete {
@@ -81,7 +88,7 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
             cells.len()
         );
     }
-    if is_complete && most_held > 0.0 {
+    if is_complete && full_windows.of_quinn_old.is_some() {
         threshold::to_four_digits("streams_warm_held_of_quinn_old", most_held, "x", "<=", 1.0);
     }
     let mut columns = vec!["cell"];
@@ -94,14 +101,64 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
     columns.extend(names.iter().flatten().map(String::as_str));
     columns.push("ours of quinn");
     let about = format!(
-        "Allocations a stream and heap bytes held at the end of a round: {} connections, window 512, {} rounds of {} \
-         streams after one that is not counted; medians. Commits: {}.",
+        "Allocations a stream and heap bytes held at the end of a round: {} connections, window {WINDOW}, {} rounds of \
+         {} streams after one that is not counted; medians. Two streams of a connection are in flight at once. Our \
+         server bounds the open streams of all connections and grants a connection more as it needs them. The servers \
+         on quinn have Agave's window for a stream, the size of a transaction. Commits: {}.",
         run.size.connections[2],
         run.size.warm_rounds,
         run.size.warm_streams,
         rows.commits()
     );
-    Ok(table_head("Warm", &about, &columns) + &table)
+    Ok(table_head("Warm", &about, &columns) + &table + &full_windows.table)
+}
+
+/// The heap that the servers retain after their connections have used their windows.
+struct FullWindows {
+    table: String,
+    /// Heap of ours over that of quinn before its free list, once both are measured.
+    of_quinn_old: Option<f64>,
+}
+
+fn full_windows(run: &mut Measurement<'_>, is_selected: bool) -> Result<FullWindows> {
+    let mut rows = run.report.rows("full_windows.csv", 1, &["server", "streams", "held_bytes"])?;
+    let mut table = String::new();
+    let servers = run.servers;
+    for name in servers.iter().rev().chain([&OURS_FIXED]) {
+        let key = [(*name).to_owned()];
+        if is_selected && rows.find(&key).is_none() {
+            rows.push(&key, &measure_full_windows(name, run.size.connections[2])?)?;
+        }
+        if let Some(bytes) = rows.number(&key, 1) {
+            table.push_str(&format!("| {name} | {:.1} |\n", bytes / 1e6));
+        }
+    }
+    if !table.is_empty() {
+        let about = format!(
+            "Heap bytes retained after {} connections have sent {WINDOW} streams of 300 bytes each, as many of them \
+             at once as the server allows. `{OURS_FIXED}` is our server without a bound on the open streams of all \
+             connections. Commits: {}.",
+            run.size.connections[2],
+            rows.commits()
+        );
+        table = table_head("After full windows", &about, &["server", "MB held"]) + &table;
+    }
+    let held = |name: &str| rows.number(&[name.to_owned()], 1);
+    let of_quinn_old = held(OURS).zip(held("quinn-old")).map(|(ours, before)| ours / before);
+    Ok(FullWindows { table, of_quinn_old })
+}
+
+fn measure_full_windows(name: &str, connections: usize) -> Result<[String; 2]> {
+    let window = WINDOW.to_string();
+    let mut server = Server::start(name, &["--bytes", "1232", "--window", &window])?;
+    let plan = format!("connections={connections} one-identity=1");
+    let mut generator = Generator::start(server.port, &plan)?;
+    let streams = (connections * WINDOW) as u64;
+    generator.run(&format!("bytes=300 streams={streams}"))?;
+    let held = server.wait_for_streams(streams)?.get("held");
+    generator.end()?;
+    server.end()?;
+    Ok([streams.to_string(), held.to_string()])
 }
 
 fn key(server: &str, cell: Cell, round: usize) -> [String; 4] {
@@ -121,7 +178,7 @@ fn measure(run: &mut Measurement<'_>, rows: &mut Rows, cells: &[Cell]) -> Result
         if missing.is_empty() {
             continue;
         }
-        let mut contender = Contender::start(name, 512, run.size.connections[2], 1_232)?;
+        let mut contender = Contender::start(name, WINDOW, run.size.connections[2], 1_232)?;
         let start = run.deliveries.new_start("warm", name);
         for cell in missing {
             let Cell { bytes, offload } = cell;
