@@ -68,7 +68,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         tables.push_str(&table);
     }
     let columns = ["figure", "value", "unit", "bar", "met"];
-    let bars = table_head("Bars", "Goals of issue 32, section 4.", &columns) + run.bars.rows();
+    let bars = table_head("Bars", "The results that have a bar.", &columns) + run.bars.rows();
     let text = format!(
         "# Benchmarks: the ladder of REST and of every POST\n\nWritten by `cargo xtask bench ladder`. {}\n\
          {bars}{tables}",

@@ -3,7 +3,7 @@
 //!
 //! Shape: 495 wallets of 800 addresses and five monitors of 200,000 to a million, which overlap: 3.4 million (client,
 //! address) pairs over a million addresses, scattered over a ledger of five million accounts. 1.5 million transfers to
-//! these addresses in each of five set-ups, 1,500 a second, ten times as fast as the original. In A no client
+//! these addresses in each of five set-ups, 1,500 a second, fifteen times as fast as the original. In A no client
 //! subscribes. In B all do, once. C, D and E have 2, 8 and 83 cycles, in which all clients are subscribed for two
 //! thirds of the time and gone for the rest. The node is a process of its own, its memory is sampled from outside, and
 //! every notification is compared with the blocks. One more client has an address of its own in all set-ups, so that

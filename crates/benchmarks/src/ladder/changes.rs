@@ -164,9 +164,13 @@ pub(super) fn table(rows: &Rows, bars: &mut Bars) -> String {
             continue;
         };
         stale_sum += stale;
+        let staleness = match checked {
+            0.0 => "- | -".to_owned(),
+            _ => format!("{checked} | {stale}"),
+        };
         lines.push_str(&format!(
             "| `{}` | {bytes:.0} | {constant:.0} | {unchanged:.0} | {changed:.0} | {changed_p99:.0} | {:.3} | \
-             {checked} | {stale} |\n",
+             {staleness} |\n",
             row.route(),
             constant / changed
         ));
@@ -180,7 +184,7 @@ pub(super) fn table(rows: &Rows, bars: &mut Bars) -> String {
     let about = format!(
         "One connection, one request at a time, to the node with its cache. The first response after a block with a \
          write to its data, compared with the same response before and with a constant response. A response is stale \
-         if it lacks the write; rows without a checked response show nothing of it. Commits: {}.",
+         if it lacks the write; `-`: not checked. Commits: {}.",
         rows.commits()
     );
     let columns = [

@@ -131,22 +131,24 @@ impl Tables<'_> {
     fn notifications(&self) -> String {
         let columns =
             ["set-up", "expected", "received", "missing", "wrong", "lag p50, ms", "p99, ms"];
-        let about = "Every notification of every client compared with the blocks. Wrong: doubled, out of order, or of \
-                     a block without it or before the subscription. Lag: from the confirmation of a block to the \
+        let about = "Every notification of every client compared with the blocks. Wrong: duplicated, out of order, or \
+                     of a block without it or before the subscription. Lag: from the confirmation of a block to the \
                      client, all notifications.";
         let mut table = table_head("Notifications", about, &columns);
         for set_up in &self.measured {
             let number = |column| self.number(set_up, column);
+            let lags = [Column::LagP50, Column::LagP99].map(number);
+            // A set-up without notifications does not have a lag.
+            let lags = lags.map(|ms| if ms.is_nan() { "-".to_owned() } else { format!("{ms:.1}") });
             let _ = writeln!(
                 table,
-                "| {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.1} | {:.1} |",
+                "| {} | {:.0} | {:.0} | {:.0} | {:.0} | {} |",
                 title(set_up),
                 number(Column::Expected),
                 number(Column::Received),
                 self.missing(set_up),
                 number(Column::Wrong),
-                number(Column::LagP50),
-                number(Column::LagP99),
+                lags.join(" | "),
             );
         }
         table
