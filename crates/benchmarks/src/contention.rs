@@ -4,11 +4,12 @@
 //! Shape: a cell is a number of prior entries of one hot key, of writes and of reads a second, each 0 or a power of ten
 //! up to ten million: 720 cells. Each candidate does a cell's work with a set of its own, one after the other.
 //! `grid`: all cells, both sides timed separately. A side that cannot end in three seconds is extrapolated (`~`).
-//! `focus`: one side until its work is done, under constant load from the other, as the review of the PR asked.
+//! `focus`: one side until its work is done, under constant load from the other, as its reviewers requested.
 //! `ends`: four cells that run until they end, or for the 300 seconds after which the author stops a cell.
 //! `like`: a write with the registration of its address; reads that end with addresses, and with records.
 //! Output: `docs/benchmarks/contention`: CSV, plots, and tables in README.md. A run that was stopped continues.
-//! Time: at most 150 minutes on two cores: `grid` 85, `ends` 45, `focus` 12, `like` 8. 8 GB of memory.
+//! Time: some 150 minutes on two cores: `grid` 85, `ends` 45 (120 if no cell ends), `focus` 12, `like` 8.
+//! Memory: 8 GB.
 
 mod candidate;
 mod cell;

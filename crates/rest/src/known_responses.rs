@@ -506,7 +506,7 @@ mod tests {
         Dependencies::none(Commitment::Finalized, None).with_records([counter()])
     }
 
-    /// A server whose counter is 1, as of slot 1.
+    /// A server with a counter of 1, as of slot 1.
     fn racing_server() -> Server<RacingApi> {
         let Server { api: toy, context, .. } = ToyApi::server().expect("a thread");
         let api = RacingApi { toy, reads_left: AtomicU64::new(u64::MAX) };

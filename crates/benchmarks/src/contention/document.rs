@@ -1,7 +1,7 @@
 //! The tables and plots of the grid.
 //!
 //! Shape: nine tables and plots as `parse.py` of dashmap-benchmark makes them: for each profile and each variable the
-//! mean duration at each value of the variable, over the cells whose other variables are in the profile. A cell counts
+//! mean duration at each value of the variable, over the cells with the other variables in the profile. A cell counts
 //! as 300 seconds at most, like one that the author's script stopped. The tables are left out until all cells are
 //! measured: a mean over some of the cells is that of other loads.
 

@@ -3,7 +3,7 @@
 //! Shape: a second's operations are offered evenly. A late thread does all due operations at once; an early one sleeps.
 //! The measurement of a thread ends when all of its operations are served, or at the bound. It also ends once all is
 //! due if not a quarter of it is served: that would not end within the bound. The time of such a side is extrapolated.
-//! Its threads keep running, uncounted, while others are measured, so that these do not get the machine to themselves.
+//! Its threads continue, uncounted, while others are measured, so that these do not get the machine to themselves.
 //! Not here: the operations (`candidate`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use testkit::clock::now;
 /// Operations between two reads of the clock, if they are quick.
 const BURST_MAX: u64 = 64;
 const QUICK: Duration = Duration::from_micros(10);
-/// Maximum sleep of a thread that is not measured, so that it ends with those that are.
+/// A thread that is not measured sleeps no longer than this, so that it ends soon after the measured ones.
 const NAP_MAX: Duration = Duration::from_millis(5);
 
 /// The operation that a thread repeats.
@@ -37,7 +37,7 @@ pub(super) enum Focus {
     Writes,
 }
 
-/// How long the load is offered, and when the measurement of a thread that has not served it ends.
+/// The time for which the load is offered, and the end of the measurement of a thread that has not served it.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
     pub(super) offered: Duration,
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_side_with_a_stopped_thread_is_extrapolated_at_the_rate_of_all() {
+    fn a_stopped_thread_makes_its_side_extrapolated_at_the_rate_of_all() {
         let thread = |served, seconds| ThreadResult {
             offered: 100,
             served,

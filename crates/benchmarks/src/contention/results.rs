@@ -70,7 +70,7 @@ pub(super) struct Seconds {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratio {
     pub(super) value: f64,
-    /// Whether one of the two values is.
+    /// Whether one of the two values is extrapolated.
     pub(super) is_extrapolated: bool,
 }
 

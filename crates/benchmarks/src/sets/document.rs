@@ -101,9 +101,9 @@ impl Tables<'_> {
         let mut columns = vec!["part, MB".to_owned()];
         columns.extend(self.measured.iter().map(|set_up| title(set_up)));
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let about = "Means of what the node counts as in use, from 25 to 96 % of the time. The rest of the anonymous \
-                     memory is in no part: what the allocator has free, and sockets. The lines of mimalloc are its own \
-                     at the end of the process, with the load of the ledger.";
+        let about = "Means of the memory that the node counts as in use, from 25 to 96 % of the time. The rest of the \
+                     anonymous memory is in no part: free memory of the allocator, and sockets. mimalloc reports its \
+                     own lines at the end of the process; they include the load of the ledger.";
         let mut table = table_head("Parts of the memory", about, &columns);
         let row = |name: &str, value: &dyn Fn(&SetUp) -> Option<f64>| {
             let cells = self.measured.iter().map(|set_up| {

@@ -147,7 +147,7 @@ fn table(run: &Measurement<'_>, results: &Results) -> String {
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let about = format!(
         "Medians of {} rounds, all servers in each round. A round takes {} s, by the number of connections, each of \
-         which has used its window of {WINDOW} streams before. The servers on quinn have Agave's window for a stream, \
+         which has sent {WINDOW} streams before. The servers on quinn have Agave's window for a stream, \
          the size of a transaction. The last columns are ratios within a round, of streams a second and of streams for \
          the same CPU time: above 1 ours does more. The cells that ours loses are first. Commits: {}.",
         run.size.cell_rounds,

@@ -56,7 +56,7 @@ pub(super) fn run(run: &mut Measurement<'_>, is_selected: bool) -> Result<String
     columns.push("before : ours");
     let about = format!(
         "{} transactions into a fresh server over one connection, window {WINDOW}, without offload. The handshake and \
-         what the server keeps for the connection are included. Commits: {}.",
+         the connection's state are included. Commits: {}.",
         run.size.cold,
         rows.commits()
     );

@@ -61,7 +61,7 @@ pub struct WatchedCall {
 }
 
 impl WatchedCall {
-    /// Returns the bytes of the call, with what its result depends on.
+    /// Returns the bytes of the call and of the dependencies of its result.
     pub fn bytes(&self) -> u64 {
         let params = self.params.as_deref().map_or(0, str::len);
         (size_of::<Self>() - size_of::<WatchedResult>() + params) as u64 + self.result.bytes()
@@ -76,7 +76,7 @@ impl WatchedCall {
 }
 
 /// Starts to watch the dependencies of a call's result, up to `records_max` records or else the block. `None` if they are
-/// not known, or the parameters are too long to be stored for a later check of what the call waits for.
+/// not known, or the parameters are too long to be stored for a later check whether the call must wait.
 pub(crate) fn watch_call<A: Api>(
     server: &Server<A>,
     context: &RequestContext,
